@@ -1,0 +1,117 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/threadmill/threadmill/engine/agent"
+	"github.com/threadmill/threadmill/engine/rundir"
+)
+
+// Execution is one run of a capability. Its JSON form is that of the HTTP API.
+type Execution struct {
+	ID           string         `json:"id"`     // time-ordered, for machines
+	Number       int64          `json:"number"` // from 1, for people: #42
+	TaskID       string         `json:"taskId"`
+	AgentID      string         `json:"agentId"`
+	CapabilityID string         `json:"capabilityId"`
+	ParentID     string         `json:"parentId,omitempty"` // the execution it resumes, forks or retries
+	Status       Status         `json:"status"`
+	Activity     agent.Activity `json:"activity,omitempty"` // only while running
+	Reason       agent.Reason   `json:"reason,omitempty"`   // only when failed
+	Error        string         `json:"error,omitempty"`    // one sentence for people
+	ResetsAt     *time.Time     `json:"resetsAt,omitempty"` // agent_limit: when to try again
+	Mode         Mode           `json:"mode"`
+	Args         map[string]any `json:"args,omitempty"`
+	Prompt       string         `json:"prompt,omitempty"`
+	Once         bool           `json:"once,omitempty"`       // ends with its first turn
+	SessionRef   string         `json:"sessionRef,omitempty"` // what resumes the agent's session
+	Fork         bool           `json:"fork,omitempty"`
+	Dir          string         `json:"dir"` // working directory
+	Pid          int            `json:"pid,omitempty"`
+	TmuxSession  string         `json:"tmuxSession,omitempty"`
+	ExitCode     *int           `json:"exitCode,omitempty"`
+	Signal       string         `json:"signal,omitempty"`
+	Ended        int            `json:"processesEnded,omitempty"` // processes that had to be ended
+	Left         int            `json:"processesLeft,omitempty"`  // processes that could not be
+	RequestedBy  string         `json:"requestedBy"`
+	CreatedAt    time.Time      `json:"createdAt"`
+	StartedAt    *time.Time     `json:"startedAt,omitempty"`
+	EndedAt      *time.Time     `json:"endedAt,omitempty"`
+	HeartbeatAt  *time.Time     `json:"heartbeatAt,omitempty"`
+	LogByteSize  int64          `json:"logByteSize"`
+	LogLineCount int64          `json:"logLineCount"`
+	LogsDeleted  bool           `json:"logsDeleted,omitempty"` // retention removed its files
+	Usage        agent.Usage    `json:"usage"`
+
+	IdempotencyKey string        `json:"-"`
+	Resumes        int           `json:"-"` // how often it was resumed by itself before
+	Cursor         rundir.Cursor `json:"-"` // how far its entries have acted
+	Argv           []string      `json:"-"` // template mode: the resolved command
+}
+
+// NewExecution is a request that was checked and resolved, ready to be stored.
+type NewExecution struct {
+	Execution Execution // ID, CreatedAt and all that was asked for; Number is the store's to give
+	Task      Task      // stored as well where its ID is new; otherwise moved to in_progress
+	Audit     Audit
+
+	// RejectAt refuses the execution with CodeConflict where that many executions of
+	// its agent are queued, or hold a place, already; 0: never. The store checks it in
+	// the transaction that inserts, so two requests cannot both be the last one in.
+	RejectAt int
+}
+
+// Filter selects executions. Zero fields select everything.
+type Filter struct {
+	TaskID   string
+	AgentID  string
+	Statuses []Status
+	Page     int // from 1; 0 means 1
+	PageSize int // 1–200; 0 means 50
+}
+
+// Change is one guarded change of an execution's status, with everything that has
+// to be true at the same moment. Nil and zero fields leave the column as it is.
+type Change struct {
+	ID string
+	To Status
+	At time.Time
+
+	Reason      agent.Reason
+	Error       string
+	ResetsAt    *time.Time
+	ExitCode    *int
+	Signal      string
+	Ended, Left int
+	SessionRef  string
+	TmuxSession string
+	Usage       *agent.Usage
+	LogBytes    int64
+	LogLines    int64
+	Tail        []string // the last lines of output, kept on the task
+	Unsent      []string // commands that never reached the agent: settled as undelivered
+
+	Command *Command // stored in the same transaction (a cancel's order to the runner)
+	Audit   *Audit
+}
+
+// Progress is what a batch of entries changed about a live execution. The store
+// commits it together with the cursor, so each entry acts exactly once.
+type Progress struct {
+	ID       string
+	Cursor   rundir.Cursor
+	Activity agent.Activity
+	Session  string
+	Pid      int
+	Usage    *agent.Usage
+	LogBytes int64
+	LogLines int64
+	Asks     []Approval // opened, decided, timed out or withdrawn by the agent
+	Handed   []string   // ids of messages that reached the agent
+}
+
+// Empty reports whether p changes nothing but the cursor and the sizes, in which
+// case committing it can wait: entries without an effect may be read twice.
+func (p Progress) Empty() bool {
+	return p.Activity == "" && p.Session == "" && p.Pid == 0 && p.Usage == nil && len(p.Asks) == 0 && len(p.Handed) == 0
+}

@@ -1,0 +1,90 @@
+package engine
+
+import (
+	"context"
+	"time"
+)
+
+// Store keeps everything that must survive the process. Each method is one
+// transaction. What does not exist is an [Error] with CodeNotFound; a change whose
+// guard does not hold is one with CodeConflict and changes nothing.
+type Store interface {
+	ExecutionStore
+	CommandStore
+	ApprovalStore
+	TaskStore
+	AuditStore
+	RetentionStore
+}
+
+// ExecutionStore keeps executions.
+type ExecutionStore interface {
+	// CreateExecution stores a request. With an idempotency key that was seen before
+	// it returns the earlier execution and created = false.
+	CreateExecution(ctx context.Context, n NewExecution) (e Execution, created bool, err error)
+	// Execution finds one by id or by number.
+	Execution(ctx context.Context, ref string) (Execution, error)
+	// Executions returns a page, newest first, and the number of all that match.
+	Executions(ctx context.Context, f Filter) (page []Execution, total int, err error)
+	// Active returns all that have not ended, oldest first: the queue and the live ones.
+	Active(ctx context.Context) ([]Execution, error)
+	// Transition makes a guarded change of status (see [Status.From]) and, in the same
+	// transaction, all that follows from it: times, the task, the command, the audit row.
+	Transition(ctx context.Context, c Change) (Execution, error)
+	// Commit stores the effect of entries. It is refused with CodeConflict where the
+	// stored cursor is already at or beyond p.Cursor.
+	Commit(ctx context.Context, p Progress) error
+	// Heartbeat notes that the runners of these executions answered.
+	Heartbeat(ctx context.Context, ids []string, at time.Time) error
+}
+
+// CommandStore keeps orders to runners.
+type CommandStore interface {
+	// AddCommand stores an order. With an id that was seen before it returns the earlier
+	// one and created = false. It is refused with CodeConflict unless the execution is
+	// queued or live.
+	AddCommand(ctx context.Context, c Command, a *Audit) (stored Command, created bool, err error)
+	// PendingCommands returns those of an execution that no runner acknowledged, in the
+	// order in which they were stored.
+	PendingCommands(ctx context.Context, executionID string) ([]Command, error)
+	// SettleCommand notes the runner's answer. A command that was already handed over
+	// stays so.
+	SettleCommand(ctx context.Context, c Command) error
+	// Commands returns all of an execution, in order.
+	Commands(ctx context.Context, executionID string) ([]Command, error)
+}
+
+// ApprovalStore keeps what agents wait for.
+type ApprovalStore interface {
+	Approval(ctx context.Context, id string) (Approval, error)
+	Approvals(ctx context.Context, f ApprovalFilter) ([]Approval, error)
+	// Decide settles an open approval and stores the order to the runner with it. The
+	// first decision wins: another one gets CodeConflict, and the approval as decided.
+	Decide(ctx context.Context, a Approval, c Command, by Audit) (Approval, error)
+}
+
+// TaskStore keeps tasks.
+type TaskStore interface {
+	CreateTask(ctx context.Context, t Task, a Audit) error
+	Task(ctx context.Context, id string) (Task, error)
+	// Tasks returns a page, newest first, and the number of all that match; an empty
+	// status matches every task.
+	Tasks(ctx context.Context, status TaskStatus, page, pageSize int) ([]Task, int, error)
+}
+
+// AuditStore keeps who did what.
+type AuditStore interface {
+	AddAudit(ctx context.Context, a Audit) error
+	AuditTrail(ctx context.Context, f AuditFilter) ([]Audit, error)
+}
+
+// RetentionStore forgets.
+type RetentionStore interface {
+	// LogsBefore returns up to limit executions that ended before t and still have files.
+	LogsBefore(ctx context.Context, t time.Time, limit int) ([]Execution, error)
+	// LogsDeleted notes that the files of these executions are gone.
+	LogsDeleted(ctx context.Context, ids []string) error
+	// DeleteBefore removes executions that ended before t and whose files are gone, with
+	// their commands and approvals, tasks that hold none any more, and audit rows.
+	DeleteBefore(ctx context.Context, t time.Time) (executions int, err error)
+}
