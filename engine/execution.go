@@ -106,12 +106,14 @@ type Progress struct {
 	Usage    *agent.Usage
 	LogBytes int64
 	LogLines int64
-	Asks     []Approval // opened, decided, timed out or withdrawn by the agent
+	Tmux     string     // the tmux session, once the host has given it one
+	Asks     []Approval // what the runner says of its asks; its word replaces what was stored
 	Handed   []string   // ids of messages that reached the agent
 }
 
 // Empty reports whether p changes nothing but the cursor and the sizes, in which
 // case committing it can wait: entries without an effect may be read twice.
 func (p Progress) Empty() bool {
-	return p.Activity == "" && p.Session == "" && p.Pid == 0 && p.Usage == nil && len(p.Asks) == 0 && len(p.Handed) == 0
+	return p.Activity == "" && p.Session == "" && p.Pid == 0 && p.Usage == nil && p.Tmux == "" &&
+		len(p.Asks) == 0 && len(p.Handed) == 0
 }

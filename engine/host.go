@@ -51,7 +51,7 @@ type Sighting struct {
 	Info   bool           // a runner has started
 	Answer bool           // the runner answers on its socket
 	Alive  bool           // the runner's process exists
-	Pane   bool           // its tmux session exists
+	Pane   string         // the name of its tmux session; empty: there is none
 }
 
 // Batch is what Follow found new.
