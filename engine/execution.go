@@ -37,6 +37,7 @@ type Execution struct {
 	CreatedAt    time.Time      `json:"createdAt"`
 	StartedAt    *time.Time     `json:"startedAt,omitempty"`
 	EndedAt      *time.Time     `json:"endedAt,omitempty"`
+	IdleSince    *time.Time     `json:"idleSince,omitempty"` // only while idle
 	HeartbeatAt  *time.Time     `json:"heartbeatAt,omitempty"`
 	LogByteSize  int64          `json:"logByteSize"`
 	LogLineCount int64          `json:"logLineCount"`
@@ -47,6 +48,7 @@ type Execution struct {
 	Resumes        int           `json:"-"` // how often it was resumed by itself before
 	Cursor         rundir.Cursor `json:"-"` // how far its entries have acted
 	Argv           []string      `json:"-"` // template mode: the resolved command
+	Attachments    []string      `json:"-"` // files that belong to the prompt
 }
 
 // NewExecution is a request that was checked and resolved, ready to be stored.

@@ -36,6 +36,8 @@ type Host interface {
 	Files(id string) (Files, error)
 	// Remove deletes an ended execution's directory.
 	Remove(ctx context.Context, id string) error
+	// Check tells whether runs get a terminal here, and why not.
+	Check(ctx context.Context) (detail string, err error)
 }
 
 // Launched tells what Launch did.

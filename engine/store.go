@@ -31,8 +31,10 @@ type ExecutionStore interface {
 	// Transition makes a guarded change of status (see [Status.From]) and, in the same
 	// transaction, all that follows from it: times, the task, the command, the audit row.
 	Transition(ctx context.Context, c Change) (Execution, error)
-	// Commit stores the effect of entries. It is refused with CodeConflict where the
-	// stored cursor is already at or beyond p.Cursor.
+	// Commit stores the effect of entries with the cursor. It is refused with
+	// CodeConflict where the stored cursor is beyond p.Cursor. An open ask is stored
+	// unless it is known; any other state of an ask replaces what was stored, also a
+	// person's decision: the runner's word is what the agent got.
 	Commit(ctx context.Context, p Progress) error
 	// Heartbeat notes that the runners of these executions answered.
 	Heartbeat(ctx context.Context, ids []string, at time.Time) error
@@ -47,8 +49,9 @@ type CommandStore interface {
 	// PendingCommands returns those of an execution that no runner acknowledged, in the
 	// order in which they were stored.
 	PendingCommands(ctx context.Context, executionID string) ([]Command, error)
-	// SettleCommand notes the runner's answer. A command that was already handed over
-	// stays so.
+	// SettleCommand notes the runner's answer: a message is accepted until its entry
+	// says that it was handed over, any other command is handed once it was carried out.
+	// A command that was already handed over stays so.
 	SettleCommand(ctx context.Context, c Command) error
 	// Commands returns all of an execution, in order.
 	Commands(ctx context.Context, executionID string) ([]Command, error)

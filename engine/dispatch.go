@@ -1,0 +1,146 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/threadmill/threadmill/engine/agent"
+	"github.com/threadmill/threadmill/engine/rundir"
+)
+
+// dispatch starts queued executions as places become free. It looks at the store
+// again whenever the bell rings, so nothing that was queued is ever forgotten.
+func (e *Engine) dispatch(ctx context.Context) {
+	again := time.NewTicker(10 * time.Second) // should a ring ever be missed
+	defer again.Stop()
+	for {
+		if err := e.dispatchOnce(ctx); err != nil && ctx.Err() == nil {
+			e.log.Error("the queue could not be worked on", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-e.bell:
+		case <-again.C:
+		}
+	}
+}
+
+func (e *Engine) dispatchOnce(ctx context.Context) error {
+	active, err := e.store.Active(ctx)
+	if err != nil {
+		return err
+	}
+	start, end := plan(active, e.catalog.Load().Catalog)
+	for _, x := range start {
+		if err := e.claim(ctx, x); err != nil {
+			return err
+		}
+	}
+	for _, x := range end {
+		e.endIdle(ctx, x)
+	}
+	return nil
+}
+
+// plan decides, first come first served, which queued executions have a place now
+// and which idle ones have to end to make one: an idle agent keeps nobody waiting,
+// and there are never more processes than the limits allow.
+func plan(active []Execution, cat Catalog) (start, end []Execution) {
+	total, byAgent := 0, map[string]int{}
+	var idle []Execution
+	for _, x := range active {
+		if !x.Status.Live() {
+			continue
+		}
+		total++
+		byAgent[x.AgentID]++
+		if x.Status == Running && x.Activity == agent.Idle {
+			idle = append(idle, x)
+		}
+	}
+	slices.SortStableFunc(idle, func(a, b Execution) int { return compareTimes(a.IdleSince, b.IdleSince) })
+	for _, x := range active {
+		if x.Status != Queued {
+			continue
+		}
+		limit := agentLimit(cat.Agents[x.AgentID])
+		agentFull := limit > 0 && byAgent[x.AgentID] >= limit
+		allFull := cat.MaxConcurrent > 0 && total >= cat.MaxConcurrent
+		if agentFull || allFull {
+			end, idle = giveWay(end, idle, x, agentFull)
+			continue
+		}
+		total++
+		byAgent[x.AgentID]++
+		start = append(start, x)
+	}
+	return start, end
+}
+
+// giveWay moves the longest idle execution that blocks x from idle to end. Only one
+// of the agent's own can help where the agent is full.
+func giveWay(end, idle []Execution, x Execution, agentFull bool) (newEnd, newIdle []Execution) {
+	i := slices.IndexFunc(idle, func(c Execution) bool { return !agentFull || c.AgentID == x.AgentID })
+	if i < 0 {
+		return end, idle
+	}
+	return append(end, idle[i]), slices.Delete(idle, i, i+1)
+}
+
+// agentLimit is how many executions of an agent may live at a time; 0: any number.
+func agentLimit(a Agent) int {
+	if a.OnBusy == BusyConcurrent {
+		return 0
+	}
+	return a.MaxConcurrent
+}
+
+func compareTimes(a, b *time.Time) int {
+	switch {
+	case a == nil && b == nil:
+		return 0
+	case a == nil:
+		return -1
+	case b == nil:
+		return 1
+	}
+	return cmp.Compare(a.UnixNano(), b.UnixNano())
+}
+
+// claim takes a queued execution for this process and pursues it. Somebody may have
+// cancelled it a moment ago: then there is nothing to do.
+func (e *Engine) claim(ctx context.Context, x Execution) error {
+	started, err := e.store.Transition(ctx, Change{ID: x.ID, To: Running, At: e.now().UTC()})
+	if CodeOf(err) == CodeConflict {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	e.watchers.ring(x.ID)
+	e.pursue(started, true)
+	return nil
+}
+
+// endIdle asks an idle execution to end. The order has one id per idle period, so
+// asking again while it ends does nothing.
+func (e *Engine) endIdle(ctx context.Context, x Execution) {
+	since := x.CreatedAt
+	if x.IdleSince != nil {
+		since = *x.IdleSince
+	}
+	id := "end-" + x.ID + "-" + since.UTC().Format(time.RFC3339Nano)
+	_, created, err := e.store.AddCommand(ctx, Command{
+		ExecutionID: x.ID, CreatedAt: e.now().UTC(), State: Pending,
+		Command: rundir.Command{ID: id, Op: rundir.OpEnd, By: "threadmill"},
+	}, nil)
+	if err != nil || !created {
+		return // it has ended, or was told already
+	}
+	if r := e.run(x.ID); r != nil {
+		r.orders.ring()
+	}
+}

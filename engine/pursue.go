@@ -1,0 +1,235 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/threadmill/threadmill/engine/agent"
+	"github.com/threadmill/threadmill/engine/rundir"
+)
+
+// run is a live execution as this process pursues it: everything in here can be
+// found again from the store and the files.
+type run struct {
+	id     string
+	number int64
+	orders bell          // commands wait for delivery
+	done   chan struct{} // closed when nobody pursues it any more
+	fresh  bool          // claimed a moment ago by this process: nothing of it can be there yet
+
+	mu      sync.Mutex
+	pending Progress // read, without an effect, not committed yet
+	stored  time.Time
+}
+
+const (
+	maxLaunches  = 3                      // attempts to start a runner
+	lazyCommit   = 2 * time.Second        // how long entries without an effect may stay uncommitted
+	waitForStart = 100 * time.Millisecond // between looks at a runner that is starting
+	retryPause   = time.Second            // after an error of the store or the host
+)
+
+// pursue follows a live execution to its end, in the background.
+func (e *Engine) pursue(x Execution, fresh bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.live[x.ID] != nil {
+		return
+	}
+	r := &run{id: x.ID, number: x.Number, orders: newBell(), done: make(chan struct{}), fresh: fresh, pending: Progress{ID: x.ID, Cursor: x.Cursor}}
+	e.live[x.ID] = r
+	e.wg.Go(func() {
+		defer e.forget(r)
+		e.see(e.work, r, x)
+	})
+	e.wg.Go(func() { e.deliver(e.work, r) })
+	if x.Status == Cancelling {
+		e.insist(r, cancelPatience)
+	}
+}
+
+func (e *Engine) forget(r *run) {
+	e.mu.Lock()
+	delete(e.live, r.id)
+	e.mu.Unlock()
+	close(r.done)
+	e.watchers.ring(r.id)
+	e.bell.ring() // its place is free
+}
+
+// see brings one execution to its end: it looks, decides, acts, and looks again.
+func (e *Engine) see(ctx context.Context, r *run, x Execution) {
+	for launches := 0; ctx.Err() == nil; {
+		act, s, err := e.look(ctx, r, x)
+		if err == nil {
+			switch act {
+			case ActWait:
+				pause(ctx, waitForStart)
+			case ActLaunch:
+				launches++
+				err = e.launch(ctx, r, x, launches)
+			case ActFollow:
+				err = e.follow(ctx, r, s)
+			case ActFinalise:
+				err = e.finish(ctx, r.id, changeFor(*s.Result))
+			case ActLost:
+				err = e.lost(ctx, r.id)
+			case ActDrop:
+				err = e.finish(ctx, r.id, Change{To: Cancelled})
+			}
+		}
+		if err == nil {
+			if x, err = e.store.Execution(ctx, r.id); err == nil && x.Status.Ended() {
+				return
+			}
+		}
+		if err != nil && ctx.Err() == nil {
+			e.log.Error("an execution could not be pursued; trying again", "execution", r.id, "number", r.number, "error", err)
+			pause(ctx, retryPause)
+		}
+	}
+}
+
+// look inspects an execution and decides. A fresh one is launched without looking.
+func (e *Engine) look(ctx context.Context, r *run, x Execution) (Action, Sighting, error) {
+	if r.fresh {
+		r.fresh = false
+		return ActLaunch, Sighting{}, nil
+	}
+	s, err := e.host.Inspect(ctx, x.ID)
+	if err != nil {
+		return "", s, err
+	}
+	return Decide(x.Status, s), s, nil
+}
+
+// launch starts the runner and follows it. What is missing by now (a directory, an
+// agent) fails the execution; nothing was started then.
+func (e *Engine) launch(ctx context.Context, r *run, x Execution, attempt int) error {
+	if attempt > maxLaunches {
+		return e.finish(ctx, r.id, Change{To: Failed, Reason: agent.ReasonRunnerLost, Error: "the runner could not be started; see the service's log and `threadmill doctor`"})
+	}
+	spec, secrets, err := e.prepare(x)
+	if err != nil {
+		return e.finish(ctx, r.id, Change{To: Failed, Reason: agent.ReasonNotFound, Error: err.Error()})
+	}
+	launched, err := e.host.Launch(ctx, spec, secrets)
+	if err != nil {
+		return err
+	}
+	if launched.Notice != "" {
+		e.log.Warn("started without a terminal", "execution", r.id, "number", r.number, "notice", launched.Notice)
+	}
+	return e.follow(ctx, r, Sighting{Pane: launched.TmuxSession})
+}
+
+// follow reads what the run does until it has ended, and settles it.
+func (e *Engine) follow(ctx context.Context, r *run, s Sighting) error {
+	r.mu.Lock()
+	r.pending.Tmux = s.Pane
+	from := r.pending.Cursor
+	r.mu.Unlock()
+	if s.Pane != "" {
+		if err := e.flush(ctx, r); err != nil {
+			return err
+		}
+	}
+	res, err := e.host.Follow(ctx, r.id, from, func(ctx context.Context, b Batch) error { return e.absorb(ctx, r, b) })
+	switch {
+	case errors.Is(err, ErrRunnerLost):
+		return nil // look again: the decision is made in one place
+	case err != nil:
+		return err
+	}
+	if err := e.flush(ctx, r); err != nil {
+		return err
+	}
+	return e.finish(ctx, r.id, changeFor(res))
+}
+
+// absorb takes a batch of new entries: what has an effect is committed at once, the
+// rest with the next that has, or after a while.
+func (e *Engine) absorb(ctx context.Context, r *run, b Batch) error {
+	r.mu.Lock()
+	r.pending.add(b)
+	quiet := r.pending.Empty() && e.now().Sub(r.stored) < lazyCommit
+	r.mu.Unlock()
+	if quiet {
+		return nil
+	}
+	return e.flush(ctx, r)
+}
+
+// flush commits what was read so far.
+func (e *Engine) flush(ctx context.Context, r *run) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := e.store.Commit(ctx, r.pending); err != nil {
+		return fmt.Errorf("commit the progress of #%d: %w", r.number, err)
+	}
+	idle := r.pending.Activity == agent.Idle
+	r.pending = Progress{ID: r.id, Cursor: r.pending.Cursor}
+	r.stored = e.now()
+	e.watchers.ring(r.id)
+	if idle {
+		e.bell.ring() // it may have to make room
+	}
+	return nil
+}
+
+// add merges the effect of a batch into p.
+func (p *Progress) add(b Batch) {
+	for _, en := range b.Entries {
+		p.addEntry(en)
+	}
+	p.Cursor, p.LogBytes, p.LogLines = b.Cursor, b.LogBytes, b.LogLines
+}
+
+func (p *Progress) addEntry(en agent.Entry) {
+	switch en.Kind {
+	case agent.KindStatus:
+		p.addStatus(en.Status)
+	case agent.KindUsage:
+		p.Usage = en.Usage
+	case agent.KindUser:
+		if en.ID != "" {
+			p.Handed = append(p.Handed, en.ID)
+		}
+	case agent.KindApproval, agent.KindQuestion:
+		if en.Ask != nil {
+			p.Asks = append(p.Asks, approvalOf(p.ID, en))
+		}
+	case agent.KindSystem, agent.KindAssistant, agent.KindThinking, agent.KindToolUse, agent.KindError:
+		// only shown
+	}
+}
+
+func (p *Progress) addStatus(s *agent.Status) {
+	if s == nil {
+		return
+	}
+	if s.Activity != "" {
+		p.Activity = s.Activity
+	}
+	if s.SessionRef != "" {
+		p.Session = s.SessionRef
+	}
+	if s.Pid != 0 {
+		p.Pid = s.Pid
+	}
+}
+
+func approvalOf(executionID string, en agent.Entry) Approval {
+	a := Approval{
+		ID: rundir.NewID(), ExecutionID: executionID, AskID: en.ID, Kind: en.Kind, Text: en.Content,
+		Ask: *en.Ask, State: en.Ask.State, Decision: en.Ask.Decision, CreatedAt: en.Time,
+	}
+	if a.State != agent.AskOpen {
+		at := en.Time
+		a.DecidedAt = &at
+	}
+	return a
+}
