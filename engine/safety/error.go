@@ -10,6 +10,7 @@ package safety
 import (
 	"cmp"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,6 +30,9 @@ func (e *Error) Error() string {
 	}
 	return e.Field + ": " + e.Message
 }
+
+// Is makes what is missing an fs.ErrNotExist for errors.Is.
+func (e *Error) Is(target error) bool { return e.Missing && target == fs.ErrNotExist }
 
 // Errors is everything that was refused at once.
 type Errors []*Error
