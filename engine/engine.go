@@ -41,8 +41,8 @@ type Engine struct {
 	waiting  map[string]chan Command // callers who wait for a command's answer
 	stopping bool
 
-	take context.Context // ends when no more work is taken //nolint:containedctx // the lifetime of a started service
-	work context.Context // ends when work stops //nolint:containedctx // see above
+	take context.Context //nolint:containedctx // a started service's lifetime: ends when no more work is taken
+	work context.Context //nolint:containedctx // the same: ends when work stops
 	end  [2]context.CancelFunc
 	wg   sync.WaitGroup
 }
@@ -68,9 +68,7 @@ func (e *Engine) Start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	background := context.WithoutCancel(ctx)
-	e.take, e.end[0] = context.WithCancel(background)
-	e.work, e.end[1] = context.WithCancel(background)
+	e.open(context.WithoutCancel(ctx))
 	for _, x := range active {
 		if x.Status.Live() {
 			e.pursue(x, false)
@@ -80,6 +78,14 @@ func (e *Engine) Start(ctx context.Context) error {
 	e.goWork(e.take, "heartbeat", e.heartbeat)
 	e.goWork(e.take, "retention", e.retain)
 	return nil
+}
+
+// open begins the two lifetimes: taking work, and working.
+func (e *Engine) open(ctx context.Context) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.work, e.end[1] = context.WithCancel(ctx)
+	e.take, e.end[0] = context.WithCancel(e.work)
 }
 
 // Stop stops taking work, ends live executions first where the catalog says so, and
