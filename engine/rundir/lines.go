@@ -16,6 +16,10 @@ const maxLogLine = 1 << 20
 // log, one write for each chunk. Carriage returns, NUL bytes and invalid UTF-8 stay as
 // they are. It is safe for concurrent use.
 type LineWriter struct {
+	// Tee, where set before the first Write, is shown the lines that were written, masked
+	// and prefixed. They are good until it returns.
+	Tee func(lines []byte)
+
 	mu     sync.Mutex
 	log    *LogWriter
 	mask   *redact.Stream
@@ -76,6 +80,9 @@ func (w *LineWriter) add(b []byte) error {
 		return nil
 	}
 	err := w.log.Write(w.out[:done])
+	if w.Tee != nil {
+		w.Tee(w.out[:done])
+	}
 	w.out = append(w.out[:0], w.out[done:]...)
 	return err
 }
