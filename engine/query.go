@@ -96,14 +96,14 @@ type WorkerStatus struct {
 
 // Workers returns the configured standing agents. They answer in a channel, so they
 // run only where a front-end that serves the channel is connected.
-func (e *Engine) Workers(context.Context) []WorkerStatus {
+func (e *Engine) Workers(context.Context) ([]WorkerStatus, error) {
 	workers := e.catalog.Load().Workers
 	out := make([]WorkerStatus, 0, len(workers))
 	for _, name := range sortedKeys(workers) {
 		w := workers[name]
 		out = append(out, WorkerStatus{Name: name, AgentID: w.AgentID, Channel: w.Channel, State: "stopped"})
 	}
-	return out
+	return out, nil
 }
 
 // Stats is what there is, by number.
