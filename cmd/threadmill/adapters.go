@@ -1,0 +1,16 @@
+package main
+
+import (
+	"github.com/threadmill/threadmill/adapters/command"
+	"github.com/threadmill/threadmill/adapters/demo"
+	"github.com/threadmill/threadmill/engine/agent"
+)
+
+// adapters are the kinds of agents that this binary can drive, by the name that
+// stands in the configuration.
+func adapters() map[string]agent.Adapter {
+	return map[string]agent.Adapter{
+		"command": command.New(),
+		"demo":    demo.New(),
+	}
+}

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/threadmill/threadmill/bot/web/client"
+	"github.com/threadmill/threadmill/cmd/threadmill/config"
+	"github.com/threadmill/threadmill/engine"
+	"github.com/threadmill/threadmill/engine/agent"
+	"github.com/threadmill/threadmill/engine/host"
+)
+
+// minTmux is the oldest tmux whose options we use.
+const minTmux = 3
+
+// tmuxVersion finds the number in what `tmux -V` prints: "tmux 3.5a", "tmux next-3.6".
+var tmuxVersion = regexp.MustCompile(`(\d+\.\d+)`)
+
+func (a *app) examineTmux(ctx context.Context) finding {
+	path, err := a.lookTmux()
+	if err != nil {
+		return bad("tmux", tmuxHint, "not installed: runs work, but have no terminal")
+	}
+	out, err := exec.CommandContext(ctx, path, "-V").Output()
+	if err != nil {
+		return bad("tmux", "reinstall tmux", "%s does not run: %v", path, err)
+	}
+	said := clean(string(out))
+	m := tmuxVersion.FindString(said)
+	if v, err := strconv.ParseFloat(m, 64); err == nil && v < minTmux {
+		return bad("tmux", "install a newer tmux", "%s is %s; at least %.1f is needed", path, said, minTmux)
+	}
+	return good("tmux", "%s (%s)", said, path)
+}
+
+// minFree is how much room a data directory should have: some logs of the usual size.
+const minFree = 1 << 30
+
+func examineData(dir string) []finding {
+	const name = "data directory"
+	info, err := os.Stat(dir)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return []finding{good(name, "%s is not there yet; `threadmill serve` makes it", dir)}
+	case err != nil:
+		return []finding{bad(name, "make it accessible or set data_dir", "%v", err)}
+	case !info.IsDir():
+		return []finding{bad(name, "move it away or set data_dir", "%s is a file", dir)}
+	}
+	found := []finding{examineMode(name, dir, info), examineSpace(dir)}
+	return append(found, examineLock(dir)...)
+}
+
+func examineMode(name, dir string, info os.FileInfo) finding {
+	if mode := info.Mode().Perm(); mode&0o077 != 0 {
+		return bad(name, "chmod 700 "+dir, "%s has mode %04o: others can read what agents do", dir, mode)
+	}
+	if err := unix.Access(dir, unix.R_OK|unix.W_OK|unix.X_OK); err != nil {
+		return bad(name, "give it to the user that runs the service", "%s cannot be written: %v", dir, err)
+	}
+	return good(name, "%s", dir)
+}
+
+func examineSpace(dir string) finding {
+	const name = "free space"
+	var fs unix.Statfs_t
+	if err := unix.Statfs(dir, &fs); err != nil {
+		return bad(name, "check the file system", "%s: %v", dir, err)
+	}
+	free := int64(fs.Bavail) * int64(fs.Bsize) //nolint:gosec,unconvert // the types differ between systems; no disk overflows 63 bits
+	if free < minFree {
+		return warning(name, "make room, or shorten engine.retention", "%s left for %s", size(free), dir)
+	}
+	return good(name, "%s", size(free))
+}
+
+// examineLock tells whether a service holds the directory. It takes the lock shared
+// for a moment, and only where somebody has made the file before.
+func examineLock(dir string) []finding {
+	f, err := os.Open(filepath.Join(dir, "lock"))
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB); err == nil { //nolint:gosec // a descriptor fits an int
+		return []finding{good("lock", "free: no service uses the data directory")}
+	}
+	return []finding{good("lock", "held by a running service")}
+}
+
+// examineRunDir looks at the directory of the sockets as the host will use it.
+func (a *app) examineRunDir(dataDir string) finding {
+	const name = "run directory"
+	dir := host.RunDirFor(a.runBase(), dataDir)
+	info, err := os.Lstat(dir)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return good(name, "%s is not there yet; `threadmill serve` makes it", dir)
+	case err != nil:
+		return bad(name, "make it accessible", "%v", err)
+	case !info.IsDir():
+		return bad(name, "remove it", "%s is no directory", dir)
+	case unix.Access(dir, unix.R_OK|unix.W_OK|unix.X_OK) != nil:
+		return bad(name, "run the service as the user that owns it, or remove it", "%s belongs to somebody else", dir)
+	}
+	return good(name, "%s", dir)
+}
+
+// examineAgents asks each agent's adapter, and for the agents that run commands looks
+// for the programs of their capabilities.
+func (a *app) examineAgents(ctx context.Context, cfg *config.Config) []finding {
+	var found []finding
+	kinds := adapters()
+	for _, ag := range cfg.EngineAgents() {
+		adapter, ok := kinds[ag.Adapter]
+		if !ok {
+			found = append(found, bad("agent "+ag.ID, "use "+strings.Join(slices.Sorted(maps.Keys(kinds)), " or "),
+				"there is no adapter %q in this binary", ag.Adapter))
+			continue
+		}
+		found = append(found, a.examineAgent(ctx, ag, adapter))
+	}
+	return found
+}
+
+func (a *app) examineAgent(ctx context.Context, ag engine.Agent, adapter agent.Adapter) finding {
+	name := "agent " + ag.ID
+	job := agent.Job{Argv: append([]string{ag.Binary}, ag.Args...), Dir: ag.WorkingDir, Env: a.environ}
+	v := adapter.Check(ctx, job)
+	if !v.OK {
+		return bad(name, v.Hint, "%s", v.Problem)
+	}
+	return good(name, "%s", strings.Join(strings.Fields(fmt.Sprintf("%s %s %s", ag.Adapter, v.Path, v.Version)), " "))
+}
+
+func (a *app) examineService(ctx context.Context) finding {
+	const name = "service"
+	c, address, err := a.connect()
+	if err != nil {
+		return bad(name, "", "%v", err)
+	}
+	h, err := c.Health(ctx)
+	switch {
+	case errors.Is(err, client.ErrNoServer):
+		return warning(name, "start it with `threadmill serve`", "none answers at %s", address)
+	case err != nil:
+		return bad(name, "", "%s: %v", address, err)
+	case h.Ready:
+		return good(name, "ready at %s", address)
+	}
+	var reasons []string
+	for _, check := range h.Checks {
+		if !check.OK {
+			reasons = append(reasons, check.Name+": "+check.Detail)
+		}
+	}
+	return bad(name, "see the service's log", "%s is not ready: %s", address, strings.Join(reasons, "; "))
+}
