@@ -12,7 +12,11 @@ var inPrompt = regexp.MustCompile(`\{\{ *([A-Za-z_][A-Za-z0-9_-]{0,63}) *\}\}`)
 
 // PromptFacts returns the names that every prompt may use beside its arguments: what
 // was asked for in words, and the task that it belongs to.
-func PromptFacts() []string { return []string{"text", "title", "context", "docs_path"} }
+func PromptFacts() []string { return []string{"text", "title", "context", docsPath} }
+
+// docsPath is the one fact without which a prompt that uses it makes no sense: the
+// agent would look for its task in the root directory.
+const docsPath = "docs_path"
 
 // CheckPrompt checks a prompt against its schema when it is loaded: each placeholder
 // is an argument or one of [PromptFacts].
@@ -31,12 +35,16 @@ func CheckPrompt(prompt string, s *Schema) error {
 
 // Prompt fills in a prompt in one pass: values are inserted as they are and never
 // looked at again, so a value that looks like a placeholder stays text. A name without
-// a value is an optional one and leaves nothing.
+// a value is an optional one and leaves nothing, except for docs_path, which is needed.
 func Prompt(prompt string, args map[string]any) (string, error) {
 	var es Errors
 	out := inPrompt.ReplaceAllStringFunc(prompt, func(match string) string {
 		name := inPrompt.FindStringSubmatch(match)[1]
 		value, ok := args[name]
+		if name == docsPath && (!ok || value == "") {
+			es = append(es, refuse(docsPath, "is not set: this works on a task's folder, so run it for a task that has one"))
+			return ""
+		}
 		if !ok {
 			return ""
 		}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"regexp"
 	"slices"
@@ -64,7 +63,10 @@ func Compile(schema map[string]any) (*Schema, error) {
 		return nil, compileError(err)
 	}
 	s := &Schema{compiled: compiled, props: map[string]property{}}
-	return s, s.learn(doc)
+	if err := s.learn(doc); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // normalise turns whatever YAML or JSON made of the schema into what the compiler
@@ -203,17 +205,4 @@ func (s *Schema) Names() []string { return slices.Sorted(maps.Keys(s.props)) }
 func (s *Schema) Declares(name string) bool {
 	_, ok := s.props[name]
 	return ok
-}
-
-// String lists the declared arguments, required ones first, for help texts.
-func (s *Schema) String() string {
-	var required, optional []string
-	for _, name := range s.Names() {
-		if s.props[name].required {
-			required = append(required, name)
-		} else {
-			optional = append(optional, fmt.Sprintf("[%s]", name))
-		}
-	}
-	return strings.Join(append(required, optional...), " ")
 }

@@ -23,7 +23,8 @@ func tokenArg(token string) (name string, err error) {
 }
 
 // CheckCommand checks the command of a template capability against its schema when it
-// is loaded: every token, a literal program, and that each argument is declared and used.
+// is loaded: every token, a literal program, and that each argument is declared and
+// used. Where the schema itself is broken s is nil, and only the tokens are checked.
 func CheckCommand(command []string, s *Schema) error {
 	var es Errors
 	if err := checkProgram(command); err != nil {
@@ -36,6 +37,9 @@ func CheckCommand(command []string, s *Schema) error {
 			es = append(es, err)
 		}
 		used[name] = true
+	}
+	if s == nil {
+		return es.orNil()
 	}
 	for _, name := range s.Names() {
 		if s.props[name].multiline {
@@ -65,7 +69,7 @@ func checkToken(token string, s *Schema) (name string, problem *Error) {
 	if err != nil {
 		return "", err.(*Error) //nolint:errorlint,forcetypeassert // its only type
 	}
-	if name != "" && !s.Declares(name) {
+	if s != nil && name != "" && !s.Declares(name) {
 		return "", refuse("command", "{{%s}} is not declared in args_schema; %s", name, s.known())
 	}
 	return name, checkText("command", token, false)

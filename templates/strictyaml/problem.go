@@ -106,7 +106,7 @@ func join(path, key string) string {
 
 // nearest returns the known key that is most like the given one, or "" where none is.
 func nearest(key string, known []string) string {
-	best, limit := "", max(1, min(3, (len(key)+2)/3))
+	best, limit := "", max(1, min(3, (len(key)+3)/3))
 	for _, k := range known {
 		if d := distance(key, k); d <= limit {
 			best, limit = k, d-1
