@@ -1,0 +1,219 @@
+package demo
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// word is the first word of a step: what the step does.
+type word string
+
+const (
+	wSay        word = "say"
+	wThink      word = "think"
+	wLines      word = "lines"
+	wSleep      word = "sleep"
+	wTool       word = "tool"
+	wApprove    word = "approve"
+	wAsk        word = "ask"
+	wEdit       word = "edit"
+	wUsage      word = "usage"
+	wLimit      word = "limit"
+	wFail       word = "fail"
+	wCrash      word = "crash"
+	wIgnoreTerm word = "ignore-term"
+	wFork       word = "fork"
+	wFlood      word = "flood"
+	wEnv        word = "env"
+	wRecall     word = "recall"
+	wTalk       word = "" // anything else: Text is answered
+)
+
+// step is one parsed step of a script.
+type step struct {
+	word    word
+	text    string        // say, think, fail, edit, talk; tool and approve: the command line as written
+	argv    []string      // tool, approve
+	name    string        // edit: the file
+	count   int64         // lines, flood, usage (tokens)
+	usd     float64       // usage
+	wait    time.Duration // lines (between two), sleep, limit, fork
+	choices []string      // ask
+}
+
+// forkLife is how long the child of a fork lives when the script does not say.
+const forkLife = time.Hour
+
+// parseScript reads a message as steps. A message in which no step is understood is
+// one thing that was said, whatever punctuation it has.
+func parseScript(text string) []step {
+	var steps []step
+	understood := false
+	for _, part := range splitSteps(text) {
+		s, ok := parseStep(part)
+		understood = understood || ok
+		steps = append(steps, s)
+	}
+	if !understood {
+		return []step{{word: wTalk, text: strings.TrimSpace(text)}}
+	}
+	return steps
+}
+
+// splitSteps cuts text at newlines and semicolons; `\;` stands for a semicolon.
+func splitSteps(text string) []string {
+	var parts []string
+	var b strings.Builder
+	flush := func() {
+		if s := strings.TrimSpace(b.String()); s != "" {
+			parts = append(parts, s)
+		}
+		b.Reset()
+	}
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '\\' && i+1 < len(text) && text[i+1] == ';':
+			b.WriteByte(';')
+			i++
+		case c == ';' || c == '\n':
+			flush()
+		default:
+			b.WriteByte(c)
+		}
+	}
+	flush()
+	return parts
+}
+
+// parseStep reads one step; ok is false where it is not one and has to be answered as
+// plain text.
+func parseStep(text string) (s step, ok bool) {
+	first, rest, _ := strings.Cut(text, " ")
+	rest = strings.TrimSpace(rest)
+	parse, ok := parsers()[word(strings.ToLower(first))]
+	if !ok {
+		return step{word: wTalk, text: text}, false
+	}
+	s = step{word: word(strings.ToLower(first)), text: rest}
+	if !parse(&s, rest) {
+		return step{word: wTalk, text: text}, false
+	}
+	return s, true
+}
+
+// parsers tells how the rest of each word's step is read; false means that it makes no
+// sense after that word.
+func parsers() map[word]func(*step, string) bool {
+	return map[word]func(*step, string) bool{
+		wSay: someText, wThink: someText, wTool: parseCommand, wApprove: parseCommand,
+		wLines: parseLines, wSleep: parseSleep, wLimit: parseSleep, wAsk: parseAsk, wEdit: parseEdit,
+		wUsage: parseUsage, wFlood: parseFlood, wFork: parseFork, wFail: anyText,
+		wCrash: noText, wIgnoreTerm: noText, wEnv: noText, wRecall: noText,
+	}
+}
+
+func anyText(*step, string) bool         { return true }
+func someText(_ *step, rest string) bool { return rest != "" }
+func noText(_ *step, rest string) bool   { return rest == "" }
+
+func parseCommand(s *step, rest string) bool {
+	argv, err := splitArgv(rest)
+	s.argv = argv
+	return err == nil && len(argv) > 0
+}
+
+func parseLines(s *step, rest string) bool {
+	f := strings.Fields(rest)
+	if len(f) == 0 || len(f) > 2 {
+		return false
+	}
+	n, err := strconv.ParseInt(f[0], 10, 64)
+	s.count = n
+	if len(f) == 2 {
+		d, ok := parseWait(f[1])
+		s.wait = d
+		return ok && err == nil && n >= 0
+	}
+	return err == nil && n >= 0
+}
+
+func parseSleep(s *step, rest string) (ok bool) {
+	s.wait, ok = parseWait(rest)
+	return ok
+}
+
+func parseFork(s *step, rest string) bool {
+	if rest == "" {
+		s.wait = forkLife
+		return true
+	}
+	return parseSleep(s, rest)
+}
+
+// parseWait reads a duration as Go writes it ("1m30s"), or a number of seconds.
+func parseWait(text string) (time.Duration, bool) {
+	if d, err := time.ParseDuration(text); err == nil {
+		return d, d >= 0
+	}
+	n, err := strconv.ParseFloat(text, 64)
+	if err != nil || math.IsNaN(n) || n < 0 || n > math.MaxInt64/float64(time.Second)/2 {
+		return 0, false
+	}
+	return time.Duration(n * float64(time.Second)), true
+}
+
+func parseAsk(s *step, rest string) bool {
+	parts := strings.Split(rest, "|")
+	s.text = strings.TrimSpace(parts[0])
+	for _, p := range parts[1:] {
+		if p = strings.TrimSpace(p); p != "" {
+			s.choices = append(s.choices, p)
+		}
+	}
+	return s.text != ""
+}
+
+func parseEdit(s *step, rest string) bool {
+	name, text, _ := strings.Cut(rest, " ")
+	s.name, s.text = name, strings.TrimSpace(text)
+	return s.name != "" && s.text != ""
+}
+
+func parseUsage(s *step, rest string) bool {
+	f := strings.Fields(rest)
+	if len(f) != 2 {
+		return false
+	}
+	usd, err := strconv.ParseFloat(f[0], 64)
+	tokens, err2 := strconv.ParseInt(f[1], 10, 64)
+	s.usd, s.count = usd, tokens
+	return err == nil && err2 == nil && usd >= 0 && !math.IsInf(usd, 0) && tokens >= 0
+}
+
+func parseFlood(s *step, rest string) bool {
+	n, ok := parseSize(rest)
+	s.count = n
+	return ok
+}
+
+// parseSize reads a number of bytes, with k, M or G for powers of 1024.
+func parseSize(text string) (int64, bool) {
+	shift := 0
+	if n := len(text); n > 0 {
+		switch text[n-1] {
+		case 'k', 'K':
+			shift = 10
+		case 'm', 'M':
+			shift = 20
+		case 'g', 'G':
+			shift = 30
+		}
+	}
+	if shift > 0 {
+		text = text[:len(text)-1]
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	return n << shift, err == nil && n >= 0 && n <= math.MaxInt64>>shift
+}
