@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
 )
 
 // Mask is what stands in the place of a secret.
@@ -75,10 +78,37 @@ func patterns(values []string) []string {
 // result that quotes a JSON document is a string within a string.
 func forms(v string) []string {
 	all := []string{v}
-	for _, once := range []string{escape(v, false), escape(v, true)} {
-		all = append(all, once, escape(once, false), escape(once, true))
+	for _, once := range append(encodings(v), v) {
+		all = append(all, encodings(once)...)
 	}
 	return all
+}
+
+// encodings returns how the encoders of agents may write s: Go's with and without regard
+// to HTML, those that stay within ASCII, those that escape the slash.
+func encodings(s string) []string {
+	plain := escape(s, false)
+	all := []string{plain, escape(s, true), ascii(plain)}
+	for _, e := range all {
+		all = append(all, strings.ReplaceAll(e, "/", `\/`))
+	}
+	return all
+}
+
+func ascii(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		switch {
+		case r < utf8.RuneSelf:
+			b.WriteRune(r)
+		case r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	return b.String()
 }
 
 func escape(v string, html bool) string {

@@ -36,6 +36,8 @@ func TestText(t *testing.T) {
 		"two lines, as JSON twice": {[]string{"top\nbottom"}, `"{\"k\":\"top\\nbottom\"}"`, `"{\"k\":\"[masked]\"}"`},
 		"quotes, as JSON":          {[]string{`a"b"c`}, `a\"b\"c a"b"c`, "[masked] [masked]"},
 		"HTML, as JSON":            {[]string{"<a&b>"}, `\u003ca\u0026b\u003e <a&b>`, "[masked] [masked]"},
+		"unicode, as ASCII":        {[]string{"ключ😀"}, `"\u043a\u043b\u044e\u0447\ud83d\ude00"`, `"[masked]"`},
+		"a slash, as JSON":         {[]string{"ab/cd"}, `ab\/cd ab\\/cd`, "[masked] [masked]"},
 		"unicode":                  {[]string{"пароль"}, "это пароль!", "это [masked]!"},
 		"read from a file":         {[]string{"from-file\n"}, "x from-file y", "x [masked] y"},
 		"only line ends":           {[]string{"\n\n\n\n"}, "a\n\n\n\nb", "a[masked]b"},

@@ -80,10 +80,10 @@ func (w *CastWriter) Close() error {
 
 // event writes one event, or the marker in its place where there is no room for both.
 func (w *CastWriter) event(code string, data []byte, at time.Duration) error {
+	w.last = max(w.last, at) // players do not go back in time
 	if w.full || len(data) == 0 {
 		return nil
 	}
-	w.last = max(w.last, at) // players do not go back in time
 	w.encode(code, data)
 	if room := w.limit - w.size - int64(len(castEnd)) - 40; w.limit > 0 && int64(len(w.line)) > room {
 		w.full = true
