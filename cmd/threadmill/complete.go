@@ -39,6 +39,7 @@ func (a *app) suggest(cmd *cobra.Command, ask completer) []string {
 	if err != nil {
 		return nil
 	}
+	defer c.Close()
 	words, err := ask(ctx, c)
 	if err != nil {
 		return nil

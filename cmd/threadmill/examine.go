@@ -23,7 +23,7 @@ import (
 )
 
 // minTmux is the oldest tmux whose options we use.
-const minTmux = 3
+const minTmux = 3.0
 
 // tmuxVersion finds the number in what `tmux -V` prints: "tmux 3.5a", "tmux next-3.6".
 var tmuxVersion = regexp.MustCompile(`(\d+\.\d+)`)
@@ -151,6 +151,7 @@ func (a *app) examineService(ctx context.Context) finding {
 	if err != nil {
 		return bad(name, "", "%v", err)
 	}
+	defer c.Close()
 	h, err := c.Health(ctx)
 	switch {
 	case errors.Is(err, client.ErrNoServer):

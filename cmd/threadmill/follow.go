@@ -7,6 +7,7 @@ import (
 
 	"github.com/threadmill/threadmill/bot/web/api"
 	"github.com/threadmill/threadmill/bot/web/client"
+	"github.com/threadmill/threadmill/engine"
 	"github.com/threadmill/threadmill/engine/agent"
 )
 
@@ -18,17 +19,34 @@ type watcher struct {
 	raw    bool // as the log file has it: with prefixes, all to standard output
 
 	activity agent.Activity // last seen
+	lost     bool           // the service is away, and that was said
+	end      engine.Execution
 }
 
 func (w *watcher) handlers() client.Handlers {
-	return client.Handlers{Status: w.status, Log: w.log}
+	return client.Handlers{Status: w.status, Log: w.log, Done: w.done, Lost: w.away}
+}
+
+// done keeps how the execution ended.
+func (w *watcher) done(e api.DoneEvent) error {
+	w.end = engine.Execution{Number: w.number, Status: e.Status, Reason: e.Reason, Error: e.Error, ExitCode: e.ExitCode}
+	return nil
+}
+
+// away says once that the service went away: silence would look like a hanging run.
+func (w *watcher) away(error) {
+	if w.lost {
+		return
+	}
+	w.lost = true
+	fmt.Fprintf(w.app.err, "The service is away; #%d goes on, and so does this when it is back.\n", w.number)
 }
 
 // status tells people when the agent needs them, because a run that waits in silence
 // looks like one that hangs.
 func (w *watcher) status(e api.StatusEvent) error {
 	changed := e.Activity != w.activity
-	w.activity = e.Activity
+	w.activity, w.lost = e.Activity, false
 	if !changed || w.quiet {
 		return nil
 	}

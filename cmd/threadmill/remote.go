@@ -41,6 +41,7 @@ func (a *app) calling(fn remote) func(*cobra.Command, []string) error {
 		if err != nil {
 			return err
 		}
+		defer c.Close()
 		err = fn(ctx, c, args)
 		switch {
 		case errors.Is(err, client.ErrNoServer):

@@ -147,9 +147,8 @@ func (a *app) text(words []string) (string, error) {
 
 // follow shows an execution's log until it ends; then the exit code says how.
 func (a *app) follow(ctx context.Context, c *client.Client, number int64) error {
-	ref := fmt.Sprint(number)
 	w := &watcher{app: a, number: number, quiet: a.json}
-	err := c.Follow(ctx, ref, w.handlers())
+	err := c.Follow(ctx, fmt.Sprint(number), w.handlers())
 	if err != nil && ctx.Err() != nil {
 		fmt.Fprintf(a.err, "\nNo longer following: #%d goes on. `threadmill logs -f %d` follows it again, `threadmill cancel %d` ends it.\n",
 			number, number, number)
@@ -158,17 +157,17 @@ func (a *app) follow(ctx context.Context, c *client.Client, number int64) error 
 	if err != nil {
 		return err
 	}
-	e, err := c.Get(ctx, ref)
-	if err != nil {
-		return err
-	}
-	return a.conclude(e.Execution)
+	return a.conclude(ctx, c, w.end)
 }
 
 // conclude says how an execution ended.
-func (a *app) conclude(e engine.Execution) error {
+func (a *app) conclude(ctx context.Context, c *client.Client, e engine.Execution) error {
 	if a.json {
-		if err := a.printJSON(e); err != nil {
+		detail, err := c.Get(ctx, fmt.Sprint(e.Number))
+		if err != nil {
+			return err
+		}
+		if err := a.printJSON(detail); err != nil {
 			return err
 		}
 	} else {
@@ -184,8 +183,8 @@ func (a *app) conclude(e engine.Execution) error {
 func (a *app) verdict(e engine.Execution) string {
 	s := status(e)
 	line := fmt.Sprintf("#%d %s", e.Number, a.paint(a.err, s.colour, s.text))
-	if e.EndedAt != nil && e.StartedAt != nil {
-		line += " after " + took(e, *e.EndedAt)
+	if e.ExitCode != nil && *e.ExitCode != 0 {
+		line += fmt.Sprintf(" (exit code %d)", *e.ExitCode)
 	}
 	if e.Error != "" {
 		line += ": " + clean(e.Error)

@@ -54,14 +54,18 @@ func (a *app) interruptCommand() *cobra.Command {
 		ValidArgsFunction: a.completeFirst(executions(engine.Running)),
 	}
 	cmd.RunE = a.onExecution(func(ctx context.Context, c *client.Client, ref string) error {
-		command, err := c.Interrupt(ctx, ref)
+		sent, err := c.Interrupt(ctx, ref)
 		if err != nil {
 			return err
 		}
 		if a.json {
-			return a.printJSON(command)
+			return a.printJSON(sent)
 		}
-		_, err = fmt.Fprintf(a.out, "%s: interrupted\n", named(ref))
+		word := "interrupted"
+		if sent.State == engine.Pending {
+			word = "stored, the runner will get it"
+		}
+		_, err = fmt.Fprintf(a.out, "%s: %s\n", named(ref), word)
 		return err
 	})
 	return a.jsonFlag(cmd)
