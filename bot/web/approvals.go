@@ -1,0 +1,69 @@
+package web
+
+import (
+	"bytes"
+	"net/http"
+
+	"github.com/threadmill/threadmill/bot/web/api"
+	"github.com/threadmill/threadmill/engine"
+	"github.com/threadmill/threadmill/engine/agent"
+)
+
+func (s *Server) listApprovals(r *http.Request) (answer, error) {
+	q := readQuery(r)
+	f := engine.ApprovalFilter{ExecutionID: q.text("executionId"), OpenOnly: q.oneOf("state", "open", "all") == "open"}
+	if err := q.done(); err != nil {
+		return answer{}, err
+	}
+	if f.ExecutionID != "" {
+		x, err := s.engine.Execution(r.Context(), f.ExecutionID) // it may be the number
+		if err != nil {
+			return answer{}, err
+		}
+		f.ExecutionID = x.ID
+	}
+	list, err := s.engine.Approvals(r.Context(), f)
+	return answer{data: notNil(list)}, err
+}
+
+func (s *Server) showApproval(r *http.Request) (answer, error) {
+	a, err := s.engine.Approval(r.Context(), r.PathValue("id"))
+	return answer{data: a}, err
+}
+
+func (s *Server) decideApproval(r *http.Request) (answer, error) {
+	var b api.DecisionRequest
+	if err := readBody(r, &b, false); err != nil {
+		return answer{}, err
+	}
+	if err := checkDecision(b); err != nil {
+		return answer{}, err
+	}
+	a, err := s.engine.Decide(r.Context(), r.PathValue("id"), agent.Decision{
+		Allow: b.Decision != api.Deny, Message: b.DenyMessage, ModifiedInput: b.ModifiedInput,
+		Interrupt: b.Interrupt, Answers: b.Answers, By: actor(r),
+	})
+	return answer{data: a}, err
+}
+
+// checkDecision refuses decisions that say two things at once: guessing which one was
+// meant could allow what somebody wanted to deny.
+func checkDecision(b api.DecisionRequest) error {
+	input := bytes.TrimSpace(b.ModifiedInput)
+	switch {
+	case b.Persist || b.Scope != "":
+		return engine.Errorf(engine.CodeUnsupported, "this version does not remember decisions: leave out persist and scope")
+	case b.Decision == "" && len(b.Answers) > 0:
+	case b.Decision != api.Allow && b.Decision != api.Deny:
+		return engine.Errorf(engine.CodeInvalid, "field \"decision\" is %q: it can be allow, deny", b.Decision)
+	}
+	switch {
+	case b.Decision == api.Deny && (len(input) > 0 || len(b.Answers) > 0):
+		return engine.Errorf(engine.CodeInvalid, "modifiedInput and answers belong to allow, not to deny")
+	case b.Decision != api.Deny && (b.DenyMessage != "" || b.Interrupt):
+		return engine.Errorf(engine.CodeInvalid, "denyMessage and interrupt belong to deny, not to allow")
+	case len(input) > 0 && input[0] != '{':
+		return engine.Errorf(engine.CodeInvalid, "field \"modifiedInput\": expected an object")
+	}
+	return nil
+}
