@@ -16,7 +16,7 @@ const Mask = "[masked]"
 
 const (
 	minSecret = 4   // shorter values would mask ordinary text
-	maxWindow = 255 // so that a jump fits a byte
+	maxWindow = 255 // so that it and a jump fit a byte
 )
 
 // Masker knows the values to mask. It is immutable and may be used by many goroutines;
@@ -27,7 +27,7 @@ const (
 // jumps by what the window's last two bytes allow (Wu and Manber), which visits one
 // position in a window and not every byte for every secret.
 type Masker struct {
-	window  int                  // length of the window
+	window  uint8                // length of the window
 	longest int                  // length of the longest pattern
 	jumps   [1 << 16]uint8       // by the window's last two bytes; 0: a pattern may begin here
 	starts  [1 << 16 / 64]uint64 // set of the two bytes that begin a pattern
@@ -43,12 +43,12 @@ func New(values []string) *Masker {
 		return nil
 	}
 	m := &Masker{
-		window:  min(len(all[len(all)-1]), maxWindow),
+		window:  uint8(min(len(all[len(all)-1]), maxWindow)),
 		longest: len(all[0]),
 		byHead:  make(map[uint32][][]byte, len(all)),
 	}
 	for i := range m.jumps {
-		m.jumps[i] = uint8(m.window - 1)
+		m.jumps[i] = m.window - 1
 	}
 	for _, p := range all {
 		m.add([]byte(p))
@@ -78,8 +78,10 @@ func patterns(values []string) []string {
 // result that quotes a JSON document is a string within a string.
 func forms(v string) []string {
 	all := []string{v}
-	for _, once := range append(encodings(v), v) {
-		all = append(all, encodings(once)...)
+	for _, once := range encodings(v) {
+		if !slices.Contains(all, once) { // mostly it is there: few secrets need escapes
+			all = append(append(all, once), encodings(once)...)
+		}
 	}
 	return all
 }
@@ -124,7 +126,7 @@ func escape(v string, html bool) string {
 func (m *Masker) add(p []byte) {
 	for i := range m.window - 1 {
 		jump := &m.jumps[binary.LittleEndian.Uint16(p[i:])]
-		*jump = min(*jump, uint8(m.window-2-i))
+		*jump = min(*jump, m.window-2-i)
 	}
 	first := binary.LittleEndian.Uint16(p)
 	m.starts[first/64] |= 1 << (first % 64)
@@ -134,7 +136,7 @@ func (m *Masker) add(p []byte) {
 
 // Text returns s with every secret masked.
 func (m *Masker) Text(s string) string {
-	if m == nil || len(s) < m.window {
+	if m == nil || len(s) < int(m.window) {
 		return s
 	}
 	b := []byte(s)
@@ -187,7 +189,7 @@ func (m *Masker) extend(b []byte, from, end int) int {
 
 // next finds the first secret that begins in b[from:before].
 func (m *Masker) next(b []byte, from, before int) (start, end int) {
-	ahead := m.window - 2 // from a window's beginning to its last two bytes
+	ahead := int(m.window) - 2 // from a window's beginning to its last two bytes
 	stop := min(before+ahead, len(b)-1)
 	for i := from + ahead; i < stop; {
 		jump := m.jumps[uint16(b[i])|uint16(b[i+1])<<8]

@@ -114,7 +114,7 @@ func TestLogReader(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	r := openReader(t, dir)
-	if n, err := r.Read(make([]byte, 1)); n != 0 || err != io.EOF {
+	if n, err := r.Read(make([]byte, 1)); n != 0 || !errors.Is(err, io.EOF) {
 		t.Errorf("before there is a log: %d, %v", n, err)
 	}
 	w := openLog(t, dir, 6, 0)
@@ -224,7 +224,7 @@ func follow(ctx context.Context, t *testing.T, dir string, lines int) {
 			return
 		}
 	}
-	if n, err := r.Read(make([]byte, 1)); n != 0 || err != io.EOF {
+	if n, err := r.Read(make([]byte, 1)); n != 0 || !errors.Is(err, io.EOF) {
 		t.Errorf("after the last line: %d, %v", n, err)
 	}
 }
@@ -238,7 +238,7 @@ type patient struct {
 func (p patient) Read(b []byte) (int, error) {
 	for {
 		n, err := p.r.Read(b)
-		if n > 0 || err != io.EOF {
+		if n > 0 || !errors.Is(err, io.EOF) {
 			return n, err
 		}
 		select {
@@ -276,9 +276,7 @@ func TestKilledWriterLeavesWholeFiles(t *testing.T) {
 func killAWriter(t *testing.T, dir string) {
 	t.Helper()
 	before, _ := filepath.Glob(filepath.Join(dir, "output.log.*"))
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), childEnv+"="+dir)
-	cmd.Stderr = os.Stderr
+	cmd := child(t, "write", dir)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -292,6 +290,35 @@ func killAWriter(t *testing.T, dir string) {
 	if err := cmd.Wait(); err == nil || cmd.ProcessState.Exited() {
 		t.Fatalf("the writer ended by itself: %v", cmd.ProcessState)
 	}
+}
+
+// A disk that becomes full in the middle of a line leaves no half line behind, and what
+// follows once there is room again stands on a line of its own.
+func TestFullDiskLeavesWholeLines(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := child(t, "full", dir).Run(); err != nil {
+		t.Fatal(err)
+	}
+	log := wholeLog(t, dir)
+	for i, line := range strings.Split(strings.TrimSuffix(log, "\n"), "\n") {
+		if want := fmt.Sprintf("[stdout] line %d", i); line != want {
+			t.Fatalf("line %d is %q", i, line)
+		}
+	}
+	entries, _, err := rundir.ReadEvents(dir, rundir.Cursor{}, 0)
+	if err != nil || len(entries) < 2 || entries[len(entries)-1].Content != "room again" {
+		t.Errorf("%d entries, %v", len(entries), err)
+	}
+}
+
+// child is the test binary as another program, see TestMain.
+func child(t *testing.T, role, dir string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], dir)
+	cmd.Env = append(os.Environ(), childEnv+"="+role)
+	cmd.Stderr = os.Stderr
+	return cmd
 }
 
 func TestTail(t *testing.T) {
@@ -381,14 +408,13 @@ func wholeLog(t *testing.T, dir string) string {
 
 func checkReadAt(t *testing.T, r io.ReaderAt, whole string, off, size int) {
 	t.Helper()
-	want, err := make([]byte, size), error(nil)
+	want, got := make([]byte, size), make([]byte, size)
 	n, wantErr := strings.NewReader(whole).ReadAt(want, int64(off))
-	got := make([]byte, size)
 	m, err := r.ReadAt(got, int64(off))
 	if size == 0 {
 		wantErr = nil
 	}
-	if m != n || !bytes.Equal(got, want) || err != wantErr {
+	if m != n || !bytes.Equal(got, want) || !errors.Is(err, wantErr) {
 		t.Fatalf("ReadAt(%d bytes, %d) = %q, %v; want %q, %v", size, off, got[:m], err, want[:n], wantErr)
 	}
 }

@@ -1,8 +1,11 @@
 package rundir_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"os/signal"
+	"syscall"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -11,14 +14,19 @@ import (
 	"github.com/threadmill/threadmill/engine/rundir"
 )
 
-// childEnv makes the test binary a program that writes an execution's files until it is
-// killed; its value is the directory.
-const childEnv = "THREADMILL_TEST_WRITER"
+// childEnv makes the test binary a program that writes an execution's files, in the
+// directory that is its argument: "write" until it is killed, "full" beyond what the
+// system lets it.
+const childEnv = "THREADMILL_TEST_CHILD"
 
 func TestMain(m *testing.M) {
-	if dir := os.Getenv(childEnv); dir != "" {
-		fmt.Fprintln(os.Stderr, writeForEver(dir))
-		os.Exit(1)
+	roles := map[string]func(dir string) error{"write": writeForEver, "full": fillTheDisk}
+	if role := os.Getenv(childEnv); role != "" {
+		if err := roles[role](os.Args[1]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
 	}
 	goleak.VerifyTestMain(m)
 }
@@ -43,4 +51,41 @@ func writeForEver(dir string) error {
 			return err
 		}
 	}
+}
+
+// fillTheDisk writes until a file may not grow any more, and a little after it may again.
+// A limit on a file's size ends writes as a full disk does: in the middle.
+func fillTheDisk(dir string) error {
+	signal.Ignore(syscall.SIGXFSZ)
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
+		return err
+	}
+	events, err := rundir.OpenEvents(dir)
+	if err != nil {
+		return err
+	}
+	log, err := rundir.OpenLog(dir, 0, 0)
+	if err != nil {
+		return err
+	}
+	small := limit
+	small.Cur = 10_001
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &small); err != nil {
+		return err
+	}
+	line := 0
+	for err == nil {
+		if err = log.Write(fmt.Appendf(nil, "[stdout] line %d\n", line)); err == nil {
+			line++
+		}
+	}
+	for full := error(nil); full == nil; {
+		_, full = events.Append(agent.Entry{Content: "more"}, nil)
+	}
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
+		return err
+	}
+	_, eventErr := events.Append(agent.Entry{Content: "room again"}, nil)
+	return errors.Join(eventErr, log.Write(fmt.Appendf(nil, "[stdout] line %d\n", line)))
 }

@@ -25,13 +25,13 @@ func TestWire(t *testing.T) {
 	dir := t.TempDir()
 	w := openWire(t, dir, 0, redact.New([]string{`s"cret`, "12345678", `"bb"`}))
 	for in, want := range map[string]string{
-		`{"a": [1, "x"]}` + "\r\n":            `{"a":[1,"x"]}`,
-		"not JSON \"\n":                       `"not JSON \""`,
-		"":                                    `""`,
-		`{"a":1} trailing`:                    `"{\"a\":1} trailing"`,
-		"\xff{}":                              `"` + "\ufffd" + `{}"`,
-		`{"k":"a s\"cret"}`:                   `{"k":"a [masked]"}`,
-		`{"k":12345678}`:                      `"{\"k\":[masked]}"`, // no JSON any more
+		`{"a": [1, "x"]}` + "\r\n":             `{"a":[1,"x"]}`,
+		"not JSON \"\n":                        `"not JSON \""`,
+		"":                                     `""`,
+		`{"a":1} trailing`:                     `"{\"a\":1} trailing"`,
+		"\xff{}":                               `"` + "\ufffd" + `{}"`,
+		`{"k":"a s\"cret"}`:                    `{"k":"a [masked]"}`,
+		`{"k":12345678}`:                       `"{\"k\":[masked]}"`, // no JSON any more
 		`{"a":"bb","pretty":` + "\n" + `true}`: `"{\"a\":[masked],\"pretty\":\ntrue}"`,
 	} {
 		if err := w.Write(agent.WireOut, []byte(in)); err != nil {
