@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"sync"
-	"syscall"
 
 	"github.com/threadmill/threadmill/engine"
 	"github.com/threadmill/threadmill/engine/proc"
@@ -65,17 +63,14 @@ func (h *Host) link(ctx context.Context, id string) (*rundir.Client, error) {
 	switch {
 	case err == nil:
 		return h.links.put(id, c), nil
-	case h.over(dir, info, err):
+	case over(dir, info):
 		return nil, fmt.Errorf("%w: %w", engine.ErrRunnerLost, err)
 	}
 	return nil, err
 }
 
 // over reports whether a runner that could not be dialled has ended.
-func (h *Host) over(dir string, info rundir.Info, err error) bool {
-	if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ECONNREFUSED) {
-		return false
-	}
+func over(dir string, info rundir.Info) bool {
 	_, ended, _ := rundir.ReadResult(dir)
 	return ended || !proc.Alive(info.Pid, info.StartTime)
 }

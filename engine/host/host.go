@@ -41,6 +41,8 @@ type Host struct {
 	indexes  indexes
 	bounds   bounds
 
+	preparing sync.Mutex // held while a launch writes its files
+
 	mu       sync.Mutex
 	server   *tmux.Server // nil until tmux was found
 	sessions map[string]bool
@@ -67,6 +69,9 @@ func New(o Options) (*Host, error) {
 		return nil, err
 	}
 	if err := prepareRunDir(o.RunDir); err != nil {
+		return nil, err
+	}
+	if err := dropStaleSecrets(o.RunDir); err != nil {
 		return nil, err
 	}
 	h := &Host{

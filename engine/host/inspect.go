@@ -69,16 +69,19 @@ func (h *Host) answers(ctx context.Context, id string) bool {
 // pane is the name of the execution's session; empty where there is none, and where
 // tmux cannot tell.
 func (h *Host) pane(ctx context.Context, id string) string {
+	server := h.tmux()
+	if server == nil {
+		return ""
+	}
 	name := session(id)
-	names, err := h.panes(ctx)
-	if err != nil || !names[name] {
+	if there, err := server.HasSession(ctx, name); err != nil || !there {
 		return ""
 	}
 	return name
 }
 
-// panes lists the tmux sessions. A list is good for a while: hundreds of followers
-// look at the same one.
+// panes lists the tmux sessions; nil without tmux. A list is good for a while:
+// hundreds of followers look at the same one.
 func (h *Host) panes(ctx context.Context) (map[string]bool, error) {
 	server := h.tmux()
 	if server == nil {

@@ -35,10 +35,7 @@ func (h *Host) Launch(ctx context.Context, spec rundir.Spec, secrets rundir.Secr
 	if spec.Secrets, err = h.secretsPath(id); err != nil {
 		return engine.Launched{}, err
 	}
-	if err := rundir.Create(dir, spec); err != nil {
-		return engine.Launched{}, err
-	}
-	if err := writeSecrets(spec.Secrets, secrets); err != nil {
+	if err := h.prepare(dir, spec, secrets); err != nil {
 		return engine.Launched{}, err
 	}
 	launched, err := h.start(ctx, dir, spec)
@@ -46,6 +43,17 @@ func (h *Host) Launch(ctx context.Context, spec rundir.Spec, secrets rundir.Secr
 		return engine.Launched{}, errors.Join(fmt.Errorf("start the runner of #%d: %w", spec.Number, err), h.forget(id, ".env"))
 	}
 	return launched, nil
+}
+
+// prepare writes what the runner reads, one launch at a time: two of the same
+// execution would get in each other's way.
+func (h *Host) prepare(dir string, spec rundir.Spec, secrets rundir.Secrets) error {
+	h.preparing.Lock()
+	defer h.preparing.Unlock()
+	if err := rundir.Create(dir, spec); err != nil {
+		return err
+	}
+	return writeSecrets(spec.Secrets, secrets)
 }
 
 // already is the answer to a launch that was repeated.

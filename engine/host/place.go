@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -21,6 +22,9 @@ import (
 // maxSocketPath is what fits into a socket address everywhere: 104 bytes on macOS
 // (108 on Linux), the NUL at the end included.
 const maxSocketPath = 103
+
+// staleSecrets is the age at which nobody will read a secrets file any more.
+const staleSecrets = time.Minute
 
 // RunDirFor names the run directory of a data directory, below base. The name is
 // short and its own for each data directory, so two services do not meet in one.
@@ -105,6 +109,27 @@ func writeSecrets(path string, s rundir.Secrets) error {
 	}
 	if err != nil {
 		return fmt.Errorf("write the runner's environment: %w", errors.Join(err, os.Remove(next)))
+	}
+	return nil
+}
+
+// dropStaleSecrets removes the secrets of launches that were cut off. A runner takes
+// its own within moments of the launch; a launch that is repeated writes them anew.
+func dropStaleSecrets(dir string) error {
+	for _, pattern := range []string{"*.env", "*.env.new"} {
+		paths, err := filepath.Glob(filepath.Join(dir, pattern))
+		if err != nil {
+			return fmt.Errorf("look for stale secrets: %w", err)
+		}
+		for _, path := range paths {
+			info, err := os.Lstat(path)
+			if err == nil && time.Since(info.ModTime()) > staleSecrets {
+				err = os.Remove(path)
+			}
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return fmt.Errorf("remove stale secrets: %w", err)
+			}
+		}
 	}
 	return nil
 }

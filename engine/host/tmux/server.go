@@ -116,6 +116,16 @@ func (s *Server) Sessions(ctx context.Context) (map[string]bool, error) {
 	return names, nil
 }
 
+// HasSession reports whether there is a session of that name.
+func (s *Server) HasSession(ctx context.Context, name string) (bool, error) {
+	_, err := s.run(ctx, []string{"has-session", "-t", "=" + name})
+	var refused *CommandError
+	if errors.As(err, &refused) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // KillSession ends a session; one that does not exist is not an error.
 func (s *Server) KillSession(ctx context.Context, name string) error {
 	_, err := s.run(ctx, []string{"kill-session", "-t", "=" + name})
