@@ -31,10 +31,11 @@ const (
 
 // Target says which processes to end.
 type Target struct {
-	ExecutionID string        // those that carry it, and their descendants
-	Root        int           // the descendants of this process too; 0: none
-	Exclude     []int         // never these; the caller's own process never either
-	Grace       time.Duration // between SIGTERM and SIGKILL; 0: SIGKILL at once
+	ExecutionID string          // those that carry it, and their descendants
+	Root        int             // the descendants of this process too; 0: none
+	Exclude     []int           // never these; the caller's own process never either
+	Grace       time.Duration   // between SIGTERM and SIGKILL; 0: SIGKILL at once
+	Hurry       <-chan struct{} // once closed, the grace is over; nil: never
 }
 
 // Swept tells what [Sweep] did.
@@ -128,7 +129,7 @@ func (s *sweeper) exhausted() bool {
 
 // signal sends SIGTERM once to each process within the grace, SIGKILL after it.
 func (s *sweeper) signal(found []process) {
-	kill := time.Since(s.began) >= s.Grace
+	kill := s.graceLeft() <= 0
 	for _, p := range found {
 		key := process{pid: p.pid, start: p.start}
 		_, known := s.seen[key]
@@ -150,6 +151,9 @@ func (s *sweeper) wait(ctx context.Context) error {
 	select {
 	case <-timer.C:
 		return nil
+	case <-s.Hurry:
+		s.Grace, s.Hurry = time.Since(s.began), nil
+		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("end the processes of execution %s: %w", s.ExecutionID, context.Cause(ctx))
 	}
@@ -157,11 +161,13 @@ func (s *sweeper) wait(ctx context.Context) error {
 
 // untilNext is the pause before the next look, cut short by the end of the grace.
 func (s *sweeper) untilNext() time.Duration {
-	if rest := s.Grace - time.Since(s.began); rest > 0 {
+	if rest := s.graceLeft(); rest > 0 {
 		return min(rest, s.pause)
 	}
 	return s.pause
 }
+
+func (s *sweeper) graceLeft() time.Duration { return s.Grace - time.Since(s.began) }
 
 // find returns the live processes of a target: the roots' descendants, those that
 // carry the mark, and the descendants of these.

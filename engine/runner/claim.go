@@ -1,0 +1,129 @@
+package runner
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/threadmill/threadmill/engine/proc"
+	"github.com/threadmill/threadmill/engine/rundir"
+)
+
+// ErrAlreadyRun says that an execution has, or had, a runner. Nothing is wrong: who
+// launches may do so twice.
+var ErrAlreadyRun = errors.New("the execution has a runner already")
+
+// claim takes the execution in dir for this process, for as long as the returned file
+// is open. At most one process ever gets past it: another is either alive and holds
+// the lock, or has left its mark before it did anything that must not be done twice.
+func claim(dir string) (*os.File, error) {
+	lock, err := os.OpenFile(filepath.Join(dir, rundir.LockFile), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("claim the execution: %w", err)
+	}
+	err = syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		err = ErrAlreadyRun
+	}
+	for _, mark := range []string{rundir.InfoFile, rundir.ResultFile} {
+		if err == nil {
+			err = absent(filepath.Join(dir, mark))
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("claim the execution: %w", errors.Join(err, lock.Close()))
+	}
+	return lock, nil
+}
+
+func absent(path string) error {
+	_, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	}
+	return ErrAlreadyRun
+}
+
+// takeSecrets reads the secrets and removes them from the disk.
+func takeSecrets(path string) (rundir.Secrets, error) {
+	var s rundir.Secrets
+	if path == "" {
+		return s, nil
+	}
+	err := rundir.ReadJSON(path, &s)
+	if rmErr := os.Remove(path); err == nil {
+		err = rmErr
+	}
+	if err != nil {
+		return s, fmt.Errorf("take the environment for the agent: %w", err)
+	}
+	return s, nil
+}
+
+// listen opens the control socket, for this user alone. What is left of an earlier
+// one is in nobody's use, because this process holds the execution's lock.
+func listen(path string) (*net.UnixListener, error) {
+	if info, err := os.Lstat(path); err == nil && info.Mode().Type() == fs.ModeSocket {
+		_ = os.Remove(path)
+	}
+	// The mask is the whole process's, so it is set back before anything else runs.
+	mask := syscall.Umask(0o177)
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	syscall.Umask(mask)
+	if err != nil {
+		return nil, fmt.Errorf("open the control socket: %w", err)
+	}
+	return l, nil
+}
+
+// announce writes down where this runner can be found.
+func announce(dir, socket string, began time.Time, pane bool) error {
+	start, err := proc.StartTime(os.Getpid())
+	if err != nil {
+		return fmt.Errorf("announce the runner: %w", err)
+	}
+	return rundir.WriteJSON(filepath.Join(dir, rundir.InfoFile), rundir.Info{
+		Version: rundir.Version, Pid: os.Getpid(), StartTime: start, Socket: socket, StartedAt: began.UTC(), Pane: pane,
+	})
+}
+
+// writeResult writes how the run ended, so that it is there after a power failure too:
+// the files it speaks of first, then itself, then its name.
+func writeResult(dir string, res rundir.Result) error {
+	for _, name := range []string{rundir.EventsFile, rundir.LogFile} {
+		if err := syncFile(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("write the result: %w", err)
+		}
+	}
+	draft := filepath.Join(dir, "."+rundir.ResultFile)
+	err := rundir.WriteJSON(draft, res)
+	if err == nil {
+		err = syncFile(draft)
+	}
+	if err == nil {
+		err = os.Rename(draft, filepath.Join(dir, rundir.ResultFile))
+	}
+	if err == nil {
+		err = syncFile(dir)
+	}
+	if err != nil {
+		return fmt.Errorf("write the result: %w", err)
+	}
+	return nil
+}
+
+func syncFile(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
