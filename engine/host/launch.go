@@ -11,7 +11,6 @@ import (
 	"syscall"
 
 	"github.com/threadmill/threadmill/engine"
-	"github.com/threadmill/threadmill/engine/host/tmux"
 	"github.com/threadmill/threadmill/engine/rundir"
 )
 
@@ -38,7 +37,9 @@ func (h *Host) Launch(ctx context.Context, spec rundir.Spec, secrets rundir.Secr
 	if err := h.prepare(dir, spec, secrets); err != nil {
 		return engine.Launched{}, err
 	}
-	launched, err := h.start(ctx, dir, spec)
+	// From here on a runner may exist at any moment and wants its secrets: the start is
+	// seen through even where the service is told to stop. It is bounded by itself.
+	launched, err := h.start(context.WithoutCancel(ctx), dir, spec)
 	if err != nil {
 		return engine.Launched{}, errors.Join(fmt.Errorf("start the runner of #%d: %w", spec.Number, err), h.forget(id, ".env"))
 	}
@@ -74,10 +75,6 @@ func (h *Host) start(ctx context.Context, dir string, spec rundir.Spec) (engine.
 	err := server.NewSession(ctx, name, strconv.FormatInt(spec.Number, 10), argv)
 	if err == nil {
 		return engine.Launched{TmuxSession: name}, nil
-	}
-	var refused *tmux.CommandError
-	if !errors.Is(err, tmux.ErrUnavailable) && !errors.As(err, &refused) {
-		return engine.Launched{}, err // the caller gave up
 	}
 	// Whether tmux starts the session later, when it comes to itself, does not matter:
 	// only one runner gets past the lock.

@@ -20,9 +20,11 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
+	"github.com/threadmill/threadmill/adapters/command"
 	"github.com/threadmill/threadmill/engine/agent"
 	"github.com/threadmill/threadmill/engine/proc"
 	"github.com/threadmill/threadmill/engine/rundir"
+	"github.com/threadmill/threadmill/engine/runner"
 )
 
 // The test binary is also the runner that the host starts, and what such a runner
@@ -35,11 +37,13 @@ func TestMain(m *testing.M) {
 	var err error
 	switch os.Args[1] {
 	case "runner":
-		err = runner(os.Args[2:])
+		err = testRunner(os.Args[2:])
 	case "fork":
 		err = start(true, []string{mark(os.Args[2])}, "sleep", "1000")
 	case "sleep":
 		select {}
+	case "shout":
+		shout(os.Args[2])
 	default:
 		goleak.VerifyTestMain(m)
 		return
@@ -47,6 +51,15 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
+	}
+}
+
+// shout is the agent of real runs: it prints numbers up to one, slowly.
+func shout(upTo string) {
+	n, _ := strconv.Atoi(upTo)
+	for i := range n {
+		fmt.Println(i + 1)
+		time.Sleep(time.Millisecond)
 	}
 }
 
@@ -64,11 +77,18 @@ func start(session bool, env []string, args ...string) error {
 	return p.Start()
 }
 
-// runner is a small runner of the tests: it keeps the contract of the run directory
+// testRunner is a small runner of the tests: it keeps the contract of the run directory
 // and of the control socket and does what the spec's argv says.
-func runner(args []string) error {
+func testRunner(args []string) error {
 	signal.Ignore(syscall.SIGHUP, syscall.SIGPIPE)
 	dir := args[len(args)-1]
+	spec, err := rundir.ReadSpec(dir)
+	if err != nil {
+		return err
+	}
+	if spec.Adapter == "command" {
+		return realRunner(dir, args[0] == "--view")
+	}
 	if args[0] == "--view" {
 		return view(dir)
 	}
@@ -94,14 +114,23 @@ func runner(args []string) error {
 	return errors.Join(err, r.finish())
 }
 
+// realRunner is what the binary's runner command does.
+func realRunner(dir string, view bool) error {
+	o := runner.Options{Dir: dir, Adapters: map[string]agent.Adapter{"command": command.New()}, In: os.Stdin, Out: os.Stdout}
+	if view {
+		if err := note(dir, "views"); err != nil {
+			return err
+		}
+		return runner.View(background(), o)
+	}
+	return runner.Run(background(), o)
+}
+
 // view notes that it was there and stays until the run has ended.
 func view(dir string) error {
-	f, err := os.OpenFile(filepath.Join(dir, "views"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
+	if err := note(dir, "views"); err != nil {
 		return err
 	}
-	fmt.Fprintln(f, os.Getpid())
-	f.Close()
 	for {
 		if _, over, err := rundir.ReadResult(dir); over || err != nil {
 			return err

@@ -14,14 +14,15 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/threadmill/threadmill/engine/rundir"
 )
 
 // maxSocketPath is what fits into a socket address everywhere: 104 bytes on macOS
 // (108 on Linux), the NUL at the end included.
 const maxSocketPath = 103
+
+// shortNameLen is the length of what shortName returns.
+const shortNameLen = 26
 
 // staleSecrets is the age at which nobody will read a secrets file any more.
 const staleSecrets = time.Minute
@@ -37,7 +38,7 @@ func RunDirFor(base, data string) string {
 // alone: it holds secrets for a moment, and whoever can write to it can put his own
 // sockets in our place.
 func prepareRunDir(dir string) error {
-	if longest := filepath.Join(dir, shortName(uuid.Nil)+".sock"); len(longest) > maxSocketPath {
+	if longest := filepath.Join(dir, strings.Repeat("x", shortNameLen)+".sock"); len(longest) > maxSocketPath {
 		return fmt.Errorf("the run directory %s is too long: a socket in it would have a path of %d bytes, the system allows %d; set a shorter one",
 			dir, len(longest), maxSocketPath)
 	}
@@ -71,17 +72,21 @@ func checkRunDir(dir string, info fs.FileInfo) error {
 }
 
 // shortName is an execution's id in 26 characters, for paths that have to be short.
-func shortName(id uuid.UUID) string {
-	return strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(id[:]))
+func shortName(id string) (string, error) {
+	b, err := hex.DecodeString(strings.ReplaceAll(id, "-", ""))
+	if err != nil || len(b) != 16 {
+		return "", fmt.Errorf("execution id %q is not one of ours", id)
+	}
+	return strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(b)), nil
 }
 
 // runFile is the path of one of an execution's files in the run directory.
 func (h *Host) runFile(id, suffix string) (string, error) {
-	u, err := uuid.Parse(id)
+	name, err := shortName(id)
 	if err != nil {
-		return "", fmt.Errorf("execution id %q is not one of ours", id)
+		return "", err
 	}
-	return filepath.Join(h.o.RunDir, shortName(u)+suffix), nil
+	return filepath.Join(h.o.RunDir, name+suffix), nil
 }
 
 func (h *Host) socketPath(id string) (string, error)  { return h.runFile(id, ".sock") }
