@@ -37,6 +37,9 @@ type streams struct {
 
 // run is the whole program without its process: tests drive it as main does.
 func run(ctx context.Context, args []string, std streams, environ []string) int {
+	if code, ok := hidden(ctx, args, std); ok {
+		return code
+	}
 	a := &app{streams: std, environ: environ}
 	root := a.root()
 	root.SetArgs(args)
@@ -130,7 +133,7 @@ func (a *app) remoteCommands() []*cobra.Command {
 func (a *app) localCommands() []*cobra.Command {
 	doctor := a.doctorCommand()
 	doctor.Flags().StringVar(&a.server, "server", "", "`address` of the service (default THREADMILL_SERVER, then the local one)")
-	list := []*cobra.Command{doctor, a.initCommand(), a.versionCommand()}
+	list := []*cobra.Command{a.serveCommand(), doctor, a.initCommand(), a.versionCommand()}
 	for _, cmd := range list {
 		cmd.GroupID = groupService
 	}

@@ -77,7 +77,8 @@ func newService(tb testing.TB, config string, capabilities map[string]string) *s
 		must(tb, os.MkdirAll(filepath.Join(s.home, dir), 0o700))
 	}
 	if config != "" {
-		must(tb, os.WriteFile(s.configFile(), []byte(strings.ReplaceAll(config, "$WORK", s.work())), 0o600))
+		text := strings.ReplaceAll(config, "$WORK", s.work()) + "capabilities: [capabilities]\n"
+		must(tb, os.WriteFile(s.configFile(), []byte(text), 0o600))
 	}
 	for name, text := range capabilities {
 		must(tb, os.WriteFile(filepath.Join(s.home, "capabilities", name+".yaml"), []byte(text), 0o600))
