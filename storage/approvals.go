@@ -96,7 +96,7 @@ func decide(ctx context.Context, t *tx, a engine.Approval, c engine.Command, by 
 	if c.CreatedAt.IsZero() {
 		c.CreatedAt = *a.DecidedAt
 	}
-	if _, err := insertCommand(ctx, t, c); err != nil {
+	if err := insertCommand(ctx, t, c); err != nil {
 		return engine.Approval{}, err
 	}
 	return stored, insertAudit(ctx, t, by)

@@ -45,7 +45,7 @@ func addCommand(ctx context.Context, t *tx, c engine.Command, a *engine.Audit) (
 	if e.Status.Ended() {
 		return engine.Command{}, false, already(e)
 	}
-	if _, err := insertCommand(ctx, t, c); err != nil {
+	if err := insertCommand(ctx, t, c); err != nil {
 		return engine.Command{}, false, err
 	}
 	if a != nil {
@@ -69,13 +69,13 @@ func commandByID(ctx context.Context, q querier, executionID, id string) (engine
 }
 
 // insertCommand stores c unless an order with its id is there already.
-func insertCommand(ctx context.Context, t *tx, c engine.Command) (bool, error) {
+func insertCommand(ctx context.Context, t *tx, c engine.Command) error {
 	if c.State == "" {
 		c.State = engine.Pending
 	}
-	n, err := t.exec(ctx, `INSERT INTO commands (`+commandColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+	_, err := t.exec(ctx, `INSERT INTO commands (`+commandColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (execution_id, id) DO NOTHING`, commandFields(&c)...)
-	return n > 0, err
+	return err
 }
 
 // PendingCommands returns the orders that no runner acknowledged, in order.

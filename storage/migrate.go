@@ -13,12 +13,14 @@ import (
 )
 
 //go:embed migrations/*.sql
-var migrations embed.FS
+var embedded embed.FS
 
-// migrate brings the schema to what this binary needs, one transaction for each
+func migrate(ctx context.Context, t *tx) error { return migrateFrom(ctx, t, embedded) }
+
+// migrateFrom brings the schema to what this binary needs, one transaction for each
 // step. A schema of a newer binary is refused: writing to it could lose what only
 // that one knows.
-func migrate(ctx context.Context, t *tx) error {
+func migrateFrom(ctx context.Context, t *tx, migrations fs.FS) error {
 	steps, err := fs.Glob(migrations, "migrations/*.sql")
 	if err != nil {
 		return err
@@ -34,7 +36,11 @@ func migrate(ctx context.Context, t *tx) error {
 			have, len(steps))
 	}
 	for i, step := range steps[have:] {
-		if err := apply(ctx, t, step, have+i+1); err != nil {
+		script, err := fs.ReadFile(migrations, step)
+		if err != nil {
+			return err
+		}
+		if err := apply(ctx, t, script, have+i+1); err != nil {
 			return fmt.Errorf("migrate the database (%s): %w", path.Base(step), err)
 		}
 	}
@@ -50,16 +56,12 @@ func schemaVersion(ctx context.Context, t *tx) (int, error) {
 }
 
 // apply runs one step and notes its version in the same transaction.
-func apply(ctx context.Context, t *tx, step string, version int) error {
-	script, err := migrations.ReadFile(step)
-	if err != nil {
-		return err
-	}
+func apply(ctx context.Context, t *tx, script []byte, version int) error {
 	if err := t.begin(ctx); err != nil {
 		return err
 	}
 	script = fmt.Appendf(script, "\nPRAGMA user_version = %d;", version)
-	_, err = t.conn.ExecContext(ctx, string(script))
+	_, err := t.conn.ExecContext(ctx, string(script))
 	if err == nil {
 		err = t.end(ctx, "COMMIT")
 	}

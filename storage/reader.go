@@ -43,22 +43,30 @@ func (r *reader) close() error {
 	return errors.Join(append(errs, r.db.Close())...)
 }
 
+// stmt prepares a query once. It does so outside the lock: preparing may wait for a
+// connection.
 func (r *reader) stmt(ctx context.Context, text string) (*sql.Stmt, error) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	if s, ok := r.stmts[text]; ok {
+	s, ok := r.stmts[text]
+	r.mu.Unlock()
+	if ok {
 		return s, nil
 	}
 	s, err := r.db.PrepareContext(ctx, text)
 	if err != nil {
 		return nil, fmt.Errorf("prepare a query: %w", err)
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if other, ok := r.stmts[text]; ok {
+		return other, s.Close() //nolint:sqlclosecheck // somebody was faster
+	}
 	r.stmts[text] = s
 	return s, nil
 }
 
 func (r *reader) query(ctx context.Context, text string, args ...any) (*sql.Rows, error) {
-	s, err := r.stmt(ctx, text)
+	s, err := r.stmt(ctx, text) //nolint:sqlclosecheck // kept for the next time; close closes it
 	if err != nil {
 		return nil, err
 	}
@@ -73,21 +81,15 @@ func (r *reader) snapshot(ctx context.Context, do func(querier) error) error {
 		return fmt.Errorf("begin to read: %w", err)
 	}
 	defer t.Rollback() //nolint:errcheck // nothing was written
-	return do(view{r, t})
+	return do(view{t})
 }
 
-// view is a snapshot.
-type view struct {
-	r *reader
-	t *sql.Tx
-}
+// view is a snapshot. It prepares on its own connection alone: one that waited for a
+// second one, for a shared statement, could wait for ever.
+type view struct{ t *sql.Tx }
 
 func (v view) query(ctx context.Context, text string, args ...any) (*sql.Rows, error) {
-	s, err := v.r.stmt(ctx, text)
-	if err != nil {
-		return nil, err
-	}
-	return v.t.StmtContext(ctx, s).QueryContext(ctx, args...)
+	return v.t.QueryContext(ctx, text, args...)
 }
 
 // list reads all rows of a query.

@@ -39,7 +39,7 @@ func transition(ctx context.Context, t *tx, c engine.Change) (engine.Execution, 
 		return e, err
 	}
 	if c.Command != nil {
-		if _, err := insertCommand(ctx, t, *c.Command); err != nil {
+		if err := insertCommand(ctx, t, *c.Command); err != nil {
 			return e, err
 		}
 	}

@@ -109,7 +109,7 @@ CREATE TABLE approvals (
     decided_at   INTEGER,
     UNIQUE (execution_id, ask_id)
 ) STRICT;
-CREATE INDEX approvals_open ON approvals (execution_id, seq) WHERE state = 'open';
+CREATE INDEX approvals_open ON approvals (seq) WHERE state = 'open';
 
 CREATE TABLE audit (
     id      INTEGER PRIMARY KEY AUTOINCREMENT,
