@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/threadmill/threadmill/adapters/command"
 	"github.com/threadmill/threadmill/adapters/demo"
+	"github.com/threadmill/threadmill/engine"
 	"github.com/threadmill/threadmill/engine/agent"
 )
 
@@ -13,4 +14,12 @@ func adapters() map[string]agent.Adapter {
 		"command": command.New(),
 		"demo":    demo.New(),
 	}
+}
+
+// ownProgram completes an agent whose program is this binary itself.
+func ownProgram(ag engine.Agent, self string) engine.Agent {
+	if ag.Adapter == demoAdapter && ag.Binary == "" {
+		ag.Binary, ag.Args = self, []string{demoAgentCommand}
+	}
+	return ag
 }

@@ -38,7 +38,7 @@ func (a *app) listAgents(list []engine.AgentView) error {
 		if v.MaxConcurrent > 0 {
 			running += fmt.Sprintf("/%d", v.MaxConcurrent)
 		}
-		r := row(clean(v.ID), clean(v.Adapter), "", running, fmt.Sprint(v.Queued), abilities(v.Traits), clean(v.WorkingDir))
+		r := plainRow(clean(v.ID), clean(v.Adapter), "", running, fmt.Sprint(v.Queued), abilities(v.Traits), clean(v.WorkingDir))
 		r[2] = available(v.Availability)
 		rows = append(rows, r)
 	}

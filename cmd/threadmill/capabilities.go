@@ -28,7 +28,7 @@ func (a *app) capabilitiesCommand() *cobra.Command {
 		}
 		rows := [][]cell{head("CAPABILITY", "AGENT", "MODE", "ARGUMENTS", "WHAT IT DOES")}
 		for _, k := range list {
-			rows = append(rows, row(clean(k.ID), clean(k.AgentID), string(k.Mode), parameters(k), shorten(k.Label, 60)))
+			rows = append(rows, plainRow(clean(k.ID), clean(k.AgentID), string(k.Mode), parameters(k), shorten(k.Label, 60)))
 		}
 		return a.table(rows)
 	})

@@ -44,7 +44,7 @@ func (a *app) listApprovals(list []engine.Approval) error {
 	now := time.Now()
 	rows := [][]cell{head("ID", "EXECUTION", "STATE", "ASKED", "WHAT")}
 	for _, p := range list {
-		rows = append(rows, row(p.ID, p.ExecutionID, string(p.State), ago(p.CreatedAt, now), shorten(wanted(p), 80)))
+		rows = append(rows, plainRow(p.ID, p.ExecutionID, string(p.State), ago(p.CreatedAt, now), shorten(wanted(p), 80)))
 	}
 	return a.table(rows)
 }

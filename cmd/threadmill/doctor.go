@@ -59,7 +59,7 @@ func (a *app) examine(ctx context.Context) []finding {
 	found = append(found, examined(cfg))
 	found = append(found, examineData(cfg.DataDir)...)
 	found = append(found, a.examineRunDir(cfg.DataDir))
-	found = append(found, a.examineAgents(ctx, cfg)...)
+	found = append(found, a.examineWork(ctx, cfg)...)
 	return append(found, a.examineService(ctx))
 }
 

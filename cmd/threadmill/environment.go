@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -40,17 +39,3 @@ func (a *app) lookTmux() (string, error) {
 
 // tmuxHint tells how to get tmux.
 const tmuxHint = "install it with the system's package manager (apt-get install tmux, dnf install tmux, brew install tmux)"
-
-// runBase is where the run directory goes, which holds the sockets: systemd's
-// RuntimeDirectory, a home that was set for us, or else /tmp. Not XDG_RUNTIME_DIR: it is
-// emptied when its user logs out, and a run has to outlive that. Not TMPDIR: it is long
-// on macOS, and a socket's path has about a hundred bytes.
-func (a *app) runBase() string {
-	if dir, _, _ := strings.Cut(a.getenv("RUNTIME_DIRECTORY"), ":"); dir != "" {
-		return dir
-	}
-	if home := a.getenv("THREADMILL_HOME"); home != "" {
-		return filepath.Join(home, "run")
-	}
-	return "/tmp"
-}

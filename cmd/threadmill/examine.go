@@ -1,9 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"os"
 	"os/exec"
@@ -19,7 +19,8 @@ import (
 	"github.com/threadmill/threadmill/cmd/threadmill/config"
 	"github.com/threadmill/threadmill/engine"
 	"github.com/threadmill/threadmill/engine/agent"
-	"github.com/threadmill/threadmill/engine/host"
+	"github.com/threadmill/threadmill/engine/safety"
+	"github.com/threadmill/threadmill/templates"
 )
 
 // minTmux is the oldest tmux whose options we use.
@@ -103,7 +104,7 @@ func examineLock(dir string) []finding {
 // examineRunDir looks at the directory of the sockets as the host will use it.
 func (a *app) examineRunDir(dataDir string) finding {
 	const name = "run directory"
-	dir := host.RunDirFor(a.runBase(), dataDir)
+	dir := a.runDir(dataDir)
 	info, err := os.Lstat(dir)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
@@ -118,31 +119,66 @@ func (a *app) examineRunDir(dataDir string) finding {
 	return good(name, "%s", dir)
 }
 
-// examineAgents asks each agent's adapter, and for the agents that run commands looks
-// for the programs of their capabilities.
-func (a *app) examineAgents(ctx context.Context, cfg *config.Config) []finding {
-	var found []finding
-	kinds := adapters()
-	for _, ag := range cfg.EngineAgents() {
-		adapter, ok := kinds[ag.Adapter]
-		if !ok {
-			found = append(found, bad("agent "+ag.ID, "use "+strings.Join(slices.Sorted(maps.Keys(kinds)), " or "),
-				"there is no adapter %q in this binary", ag.Adapter))
-			continue
-		}
-		found = append(found, a.examineAgent(ctx, ag, adapter))
+// examineWork looks at what can be run: each agent, and the programs of the
+// capabilities, since the agents that run commands have none of their own.
+func (a *app) examineWork(ctx context.Context, cfg *config.Config) []finding {
+	const name = "capabilities"
+	set, err := templates.Load(cfg.Capabilities)
+	if err != nil {
+		return []finding{bad(name, "correct these files", "%v", err)}
 	}
-	return found
+	catalog, err := cfg.Catalog(set)
+	if err != nil {
+		return []finding{bad(name, "correct the configuration", "%v", err)}
+	}
+	var found []finding
+	for _, id := range slices.Sorted(maps.Keys(catalog.Agents)) {
+		found = append(found, a.examineAgent(ctx, catalog.Agents[id]))
+	}
+	return append(found, a.examinePrograms(catalog)...)
 }
 
-func (a *app) examineAgent(ctx context.Context, ag engine.Agent, adapter agent.Adapter) finding {
+func (a *app) examineAgent(ctx context.Context, ag engine.Agent) finding {
 	name := "agent " + ag.ID
-	job := agent.Job{Argv: append([]string{ag.Binary}, ag.Args...), Dir: ag.WorkingDir, Env: a.environ}
+	kinds := adapters()
+	adapter, ok := kinds[ag.Adapter]
+	if !ok {
+		return bad(name, "use "+strings.Join(slices.Sorted(maps.Keys(kinds)), " or "), "this binary has no adapter %q", ag.Adapter)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return bad(name, "", "find this binary: %v", err)
+	}
+	ag = ownProgram(ag, self)
+	job := agent.Job{Dir: ag.WorkingDir, Env: safety.Env(a.variables(), ag.EnvAllowlist, nil), Options: ag.Options}
+	if ag.Binary != "" {
+		job.Argv = append([]string{ag.Binary}, ag.Args...)
+	}
 	v := adapter.Check(ctx, job)
 	if !v.OK {
 		return bad(name, v.Hint, "%s", v.Problem)
 	}
-	return good(name, "%s", strings.Join(strings.Fields(fmt.Sprintf("%s %s %s", ag.Adapter, v.Path, v.Version)), " "))
+	return good(name, "%s", strings.Join(strings.Fields(ag.Adapter+" "+v.Path+" "+v.Version), " "))
+}
+
+// examinePrograms looks for the programs of command capabilities. A missing one spoils
+// its capability alone.
+func (a *app) examinePrograms(catalog engine.Catalog) []finding {
+	var missing []finding
+	commands := 0
+	for _, id := range slices.Sorted(maps.Keys(catalog.Capabilities)) {
+		k := catalog.Capabilities[id]
+		if k.Mode != engine.ModeTemplate || len(k.Command) == 0 {
+			continue
+		}
+		commands++
+		dir := cmp.Or(k.WorkingDir, catalog.Agents[k.AgentID].WorkingDir)
+		if _, err := safety.LookPath(k.Command[0], a.getenv("PATH"), dir); err != nil {
+			missing = append(missing, warning("capability "+id, "install "+k.Command[0]+", or do without this capability", "%v", err))
+		}
+	}
+	all := good("capabilities", "%d, of which %d run a command", len(catalog.Capabilities), commands)
+	return append([]finding{all}, missing...)
 }
 
 func (a *app) examineService(ctx context.Context) finding {

@@ -60,8 +60,8 @@ type cell struct {
 	colour colour
 }
 
-// row makes cells of plain text.
-func row(texts ...string) []cell {
+// plainRow makes a row of plain text.
+func plainRow(texts ...string) []cell {
 	cells := make([]cell, len(texts))
 	for i, text := range texts {
 		cells[i].text = text
@@ -104,7 +104,7 @@ func (a *app) writeRow(b *strings.Builder, cells []cell, widths []int) {
 
 // head makes the first row of a table.
 func head(titles ...string) []cell {
-	cells := row(titles...)
+	cells := plainRow(titles...)
 	for i := range cells {
 		cells[i].colour = grey
 	}

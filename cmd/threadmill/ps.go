@@ -92,7 +92,7 @@ func (a *app) listExecutions(list []engine.Execution, total int) error {
 	now := time.Now()
 	rows := [][]cell{head("#", "STATUS", "CAPABILITY", "AGENT", "CREATED", "TOOK", "BY", "WHAT")}
 	for _, e := range list {
-		r := row(fmt.Sprintf("#%d", e.Number), "", clean(e.CapabilityID), clean(e.AgentID),
+		r := plainRow(fmt.Sprintf("#%d", e.Number), "", clean(e.CapabilityID), clean(e.AgentID),
 			ago(e.CreatedAt, now), took(e, now), clean(e.RequestedBy), shorten(what(e), 50))
 		r[1] = status(e)
 		rows = append(rows, r)
