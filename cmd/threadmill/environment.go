@@ -20,6 +20,17 @@ func (a *app) getenv(name string) string {
 	return ""
 }
 
+// variables is the environment by name.
+func (a *app) variables() map[string]string {
+	vars := make(map[string]string, len(a.environ))
+	for _, entry := range a.environ {
+		if name, value, ok := strings.Cut(entry, "="); ok {
+			vars[name] = value
+		}
+	}
+	return vars
+}
+
 // environWithout is the environment without some variables.
 func (a *app) environWithout(names ...string) []string {
 	return slices.DeleteFunc(slices.Clone(a.environ), func(entry string) bool {
