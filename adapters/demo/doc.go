@@ -7,7 +7,7 @@
 // # Script
 //
 // A message is a script; its steps are separated by newlines or semicolons (`\;` is a
-// semicolon in a text). [Help] lists the words. A message without any of them is
+// semicolon in a text, and so is one in the quotes of a command). [Help] lists the words. A message without any of them is
 // answered with "You said: …" after a moment, and so is a step that makes no sense.
 //
 // A message that comes while a turn runs is folded into it: its script runs at once,

@@ -62,29 +62,50 @@ func parseScript(text string) []step {
 	return steps
 }
 
-// splitSteps cuts text at newlines and semicolons; `\;` stands for a semicolon.
+// splitSteps cuts text at newlines and semicolons; `\;` stands for a semicolon, and
+// one in the quotes of a command is the command's.
 func splitSteps(text string) []string {
 	var parts []string
-	var b strings.Builder
-	flush := func() {
-		if s := strings.TrimSpace(b.String()); s != "" {
-			parts = append(parts, s)
-		}
-		b.Reset()
-	}
-	for i := 0; i < len(text); i++ {
-		switch c := text[i]; {
-		case c == '\\' && i+1 < len(text) && text[i+1] == ';':
-			b.WriteByte(';')
-			i++
-		case c == ';' || c == '\n':
-			flush()
-		default:
-			b.WriteByte(c)
+	for line := range strings.Lines(text) {
+		for line != "" {
+			var part string
+			part, line = cutStep(strings.TrimSpace(line))
+			if part = strings.TrimSpace(part); part != "" {
+				parts = append(parts, part)
+			}
 		}
 	}
-	flush()
 	return parts
+}
+
+// cutStep cuts the first step off a line.
+func cutStep(line string) (step, rest string) {
+	var b strings.Builder
+	quotes, quote := hasCommand(line), byte(0)
+	for i := 0; i < len(line); i++ {
+		c := line[i]
+		switch {
+		case c == '\\' && i+1 < len(line) && quote != '\'':
+			if i++; line[i] != ';' {
+				b.WriteByte(c) // it is the command's, or just a backslash
+			}
+			c = line[i]
+		case c == quote:
+			quote = 0
+		case quotes && quote == 0 && (c == '\'' || c == '"'):
+			quote = c
+		case c == ';' && quote == 0:
+			return b.String(), line[i+1:]
+		}
+		b.WriteByte(c)
+	}
+	return b.String(), ""
+}
+
+// hasCommand tells whether a step is a command, in which quotes mean something.
+func hasCommand(line string) bool {
+	first, _, _ := strings.Cut(line, " ")
+	return strings.EqualFold(first, string(wTool)) || strings.EqualFold(first, string(wApprove))
 }
 
 // parseStep reads one step; ok is false where it is not one and has to be answered as

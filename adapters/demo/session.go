@@ -204,11 +204,15 @@ func (s *session) read(working bool) {
 	close(s.gone)
 	st := s.proc.Wait()
 	<-s.written
+	unfinished := s.teller.working
 	s.yield(s.teller.ended())
-	s.result = outcomeOf(st, s.failed)
+	s.result = outcomeOf(st, s.failed, unfinished)
 }
 
 func (s *session) take(line []byte) {
+	if len(line) == 0 {
+		return
+	}
 	e, err := parseEvent(line)
 	switch {
 	case err != nil:
@@ -232,12 +236,15 @@ func (s *session) yield(entries []agent.Entry) {
 // clipError bounds what is printed of a line that was not understood.
 const clipError = 200
 
-func outcomeOf(st agent.ExitStatus, failed *event) agent.Outcome {
+func outcomeOf(st agent.ExitStatus, failed *event, unfinished bool) agent.Outcome {
 	out := agent.Outcome{Signal: st.Signal}
 	if st.Signal == "" {
 		out.ExitCode = &st.Code
 	}
 	ending := program.Ending(st)
+	if ending == "" && unfinished {
+		ending = "ended in the middle of a turn"
+	}
 	switch {
 	case failed != nil:
 		out.Reason, out.Message = failed.Reason, failed.Text

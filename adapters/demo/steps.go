@@ -20,6 +20,7 @@ const (
 	floodBytes   = 32 << 10              // of a flood, in one event
 	floodLine    = 100
 	pollEvery    = 64 // lines
+	crashTime    = 10 * time.Second
 	failedPlease = "failed, as the script says"
 )
 
@@ -224,6 +225,9 @@ func (p *player) crash() error {
 	_ = syscall.Setrlimit(syscall.RLIMIT_CORE, &syscall.Rlimit{})
 	debug.SetTraceback("crash")
 	_ = syscall.Close(syscall.Stderr)
-	_ = syscall.Kill(syscall.Getpid(), syscall.SIGABRT)
-	select {} // until the signal arrives
+	if err := syscall.Kill(syscall.Getpid(), syscall.SIGABRT); err != nil {
+		return failed("crash: " + err.Error())
+	}
+	<-time.After(crashTime) // the signal may take a moment
+	return failed("the crash did not come")
 }
