@@ -272,14 +272,3 @@ func (a *app) runDir(data string) string {
 	}
 	return host.RunDirFor(base, data)
 }
-
-// variables is the environment that the program was given, by name.
-func (a *app) variables() map[string]string {
-	out := make(map[string]string, len(a.environ))
-	for _, kv := range a.environ {
-		if name, value, ok := strings.Cut(kv, "="); ok {
-			out[name] = value
-		}
-	}
-	return out
-}
