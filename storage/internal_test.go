@@ -2,15 +2,12 @@ package storage
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"path/filepath"
 	"strings"
 	"testing"
 	"testing/fstest"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/threadmill/threadmill/engine"
 )
@@ -214,26 +211,24 @@ func FuzzNumber(f *testing.F) {
 
 // FuzzObject holds that what is stored comes back as it was read the first time.
 func FuzzObject(f *testing.F) {
-	for _, s := range []string{`{"a":1}`, `{"a":12345678901234567}`, `{"a":[1.5,{"b":null}]}`, `{"a":1e400}`, `null`, `[]`, `{`} {
+	for _, s := range []string{`{"a":1}`, `{"a":12345678901234567}`, `{"a":[1.5,{"b":null}]}`, `{"a":1e400}`, `{"a":-0.0}`, `null`, `[]`, `{`} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, stored string) {
-		var once, twice map[string]any
-		if (object{&once}).Scan(stored) != nil {
+		var m map[string]any
+		if (object{&m}).Scan(stored) != nil {
 			return
 		}
-		again, err := object{&once}.Value()
+		once, err := object{&m}.Value()
 		if err != nil {
 			t.Fatalf("store what was read from %q: %v", stored, err)
 		}
-		if !json.Valid([]byte(again.(string))) {
-			t.Fatalf("%q is no JSON", again)
+		if err := (object{&m}).Scan(once); err != nil {
+			t.Fatalf("read %q: %v", once, err)
 		}
-		if err := (object{&twice}).Scan(again); err != nil {
-			t.Fatalf("read %q: %v", again, err)
-		}
-		if diff := cmp.Diff(once, twice); diff != "" {
-			t.Errorf("%q changed:\n%s", stored, diff)
+		twice, err := object{&m}.Value()
+		if err != nil || twice != once {
+			t.Errorf("%q became %q and then %q, %v", stored, once, twice, err)
 		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"database/sql/driver"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"time"
 )
 
@@ -142,7 +143,7 @@ func exact(v any) any {
 }
 
 func number(n json.Number) any {
-	if i, err := n.Int64(); err == nil {
+	if i, err := n.Int64(); err == nil && strconv.FormatInt(i, 10) == n.String() { // not -0
 		return i
 	}
 	if f, err := n.Float64(); err == nil {
