@@ -23,7 +23,6 @@ type drive struct {
 	rt       *Runtime
 	session  agent.Session
 	ended    chan struct{} // closed when the entries have ended
-	bell     chan struct{} // something came
 
 	mu      sync.Mutex
 	entries []agent.Entry
@@ -66,7 +65,7 @@ func adopt(t *testing.T, s Subject, rt *Runtime, session agent.Session) *drive {
 	t.Helper()
 	d := &drive{
 		t: t, patience: s.Patience, oneTurn: !s.Adapter.Traits().Messages, rt: rt, session: session,
-		ended: make(chan struct{}), bell: make(chan struct{}, 1), rules: newRules(),
+		ended: make(chan struct{}), rules: newRules(),
 	}
 	go d.read()
 	t.Cleanup(d.stop)
@@ -82,10 +81,7 @@ func (d *drive) read() {
 			d.broken = append(d.broken, err)
 		}
 		d.mu.Unlock()
-		select {
-		case d.bell <- struct{}{}:
-		default:
-		}
+		d.rt.ring()
 	}
 }
 
@@ -126,7 +122,7 @@ func (d *drive) until(what string, cond func([]agent.Entry) bool) {
 			d.t.Fatalf("the session ended before %s\n%s", what, d.transcript())
 		}
 		select {
-		case <-d.bell:
+		case <-d.rt.bell:
 		case <-d.ended:
 			ended = true
 		case <-timeout.C:

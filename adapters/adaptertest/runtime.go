@@ -31,6 +31,7 @@ const tailLines = 10
 // own, kills what is left of them when the test ends, and records what was printed and
 // what went over the wire.
 type Runtime struct {
+	bell  chan struct{} // something happened
 	mu    sync.Mutex
 	procs []*process
 	log   []string
@@ -40,7 +41,7 @@ type Runtime struct {
 // NewRuntime returns a runtime that lives as long as the test.
 func NewRuntime(t *testing.T) *Runtime {
 	t.Helper()
-	r := &Runtime{wire: map[agent.WireDir]int{}}
+	r := &Runtime{bell: make(chan struct{}, 1), wire: map[agent.WireDir]int{}}
 	t.Cleanup(r.stop)
 	return r
 }
@@ -76,10 +77,18 @@ func (r *Runtime) Wire(dir agent.WireDir, _ []byte) {
 
 // Print keeps text as lines of the log.
 func (r *Runtime) Print(stream agent.Stream, text string) {
+	defer r.ring()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for line := range strings.Lines(text) {
 		r.log = append(r.log, fmt.Sprintf("[%s] %s", stream, strings.TrimSuffix(line, "\n")))
+	}
+}
+
+func (r *Runtime) ring() {
+	select {
+	case r.bell <- struct{}{}:
+	default:
 	}
 }
 
