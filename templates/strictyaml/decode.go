@@ -1,15 +1,16 @@
 package strictyaml
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
 
-	"github.com/goccy/go-yaml"
-	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/lexer"
-	"github.com/goccy/go-yaml/parser"
-	"github.com/goccy/go-yaml/token"
+	"go.yaml.in/yaml/v3"
 )
 
 // The bounds of a file. They are far beyond what people write and keep a hostile file
@@ -27,101 +28,84 @@ const (
 // given theirs by a method SetDefaults(), where they have one. A nil error means that
 // the whole file was understood; otherwise it is a [Problems].
 func Decode(file string, data []byte, into any) (*Document, error) {
-	d := &decoder{doc: &Document{File: file, places: map[string]place{}}, anchors: map[string]ast.Node{}}
-	root, err := parse(data)
-	if err != nil {
-		d.syntax(err)
-		return d.doc, d.problems.OrNil()
-	}
-	if root != nil {
+	d := &decoder{doc: &Document{File: file, places: map[string]place{}}}
+	root, problem := parse(data)
+	switch {
+	case problem != nil:
+		problem.File = file
+		d.problems = Problems{*problem}
+	case root != nil:
 		d.value("", root, reflect.ValueOf(into).Elem())
 	}
 	return d.doc, d.problems.OrNil()
 }
 
-// errorAt is a problem found before there is a tree.
-type errorAt struct {
-	at      *token.Token
-	message string
-}
-
-// Error returns the message.
-func (e *errorAt) Error() string { return e.message }
-
 // parse returns the one document in data, or nil where there is none.
-func parse(data []byte) (root ast.Node, err error) {
+func parse(data []byte) (root *yaml.Node, problem *Problem) {
 	if len(data) > MaxBytes {
-		return nil, fmt.Errorf("is too large: %d bytes, at most %d are read", len(data), MaxBytes)
+		return nil, &Problem{Message: fmt.Sprintf("is too large: at most %d bytes are read", MaxBytes)}
 	}
 	defer func() {
 		if r := recover(); r != nil { // the parser's own mistakes must not end the service
-			root, err = nil, errors.New("is not valid YAML")
+			root, problem = nil, &Problem{Message: "is not valid YAML"}
 		}
 	}()
-	tokens := lexer.Tokenize(string(data))
-	if err := checkNesting(tokens); err != nil {
-		return nil, err
+	in := yaml.NewDecoder(bytes.NewReader(data))
+	var first, second yaml.Node
+	if err := in.Decode(&first); errors.Is(err, io.EOF) {
+		return nil, nil
+	} else if err != nil {
+		return nil, syntax(data, err)
 	}
-	f, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey()) // duplicates are reported with all other problems
-	if err != nil {
-		return nil, err
+	if err := in.Decode(&second); err == nil {
+		return nil, &Problem{Line: second.Line, Column: second.Column, Message: "holds more than one document; only one is read"}
+	} else if !errors.Is(err, io.EOF) {
+		return nil, syntax(data, err)
 	}
-	return single(f)
+	return content(&first), nil
 }
 
-func single(f *ast.File) (ast.Node, error) {
-	var root ast.Node
-	for _, doc := range f.Docs {
-		if doc.Body == nil || doc.Body.Type() == ast.CommentType {
-			continue
-		}
-		if root != nil {
-			return nil, &errorAt{doc.Body.GetToken(), "holds more than one document; only one is read"}
-		}
-		root = doc.Body
+// content returns what is in a document, or nil where that is nothing.
+func content(doc *yaml.Node) *yaml.Node {
+	if len(doc.Content) == 0 || doc.Content[0].Kind == yaml.ScalarNode && doc.Content[0].ShortTag() == "!!null" {
+		return nil
 	}
-	return root, nil
+	return doc.Content[0]
 }
 
-// checkNesting bounds how deep the parser will have to recurse.
-func checkNesting(tokens token.Tokens) error {
-	open, entries, line := 0, 0, 0
-	for _, t := range tokens {
-		switch t.Type {
-		case token.MappingStartType, token.SequenceStartType:
-			open++
-		case token.MappingEndType, token.SequenceEndType:
-			open--
-		case token.SequenceEntryType, token.MappingKeyType, token.MappingValueType, token.TagType, token.AnchorType:
-			if t.Position.Line != line {
-				line, entries = t.Position.Line, 0
-			}
-			entries++
-		default:
-			continue
-		}
-		if open > maxDepth || open == 0 && entries > maxDepth || t.Position.Column > MaxBytes {
-			return &errorAt{t, fmt.Sprintf("is nested too deeply; %d levels are read", maxDepth)}
-		}
+var (
+	atLine        = regexp.MustCompile(`^yaml: (?:line (\d+): )?(.*)`)
+	unknownAnchor = regexp.MustCompile(`^unknown anchor '(.*)' referenced$`)
+)
+
+// syntax makes a problem of what the parser did not like. The parser names the line,
+// unless it is the first, and no column: that is where the line's text begins.
+func syntax(data []byte, err error) *Problem {
+	m := atLine.FindStringSubmatch(err.Error())
+	if m == nil {
+		return &Problem{Line: 1, Column: 1, Message: "is not valid YAML"}
 	}
-	return nil
+	if anchor := unknownAnchor.FindStringSubmatch(m[2]); anchor != nil { // its name may be a secret that begins with *
+		p := placeAt(data, bytes.Index(data, []byte("*"+anchor[1])))
+		return &Problem{Line: p.line, Column: p.column, Message: "refers to an anchor that is not defined before"}
+	}
+	line, _ := strconv.Atoi(m[1])
+	line = max(1, line)
+	return &Problem{Line: line, Column: indentOf(data, line) + 1, Message: "is not valid YAML: " + m[2]}
 }
 
-// syntax notes what the parser did not like. Its own text with an excerpt of the file
-// is not used: the excerpt may hold a secret.
-func (d *decoder) syntax(err error) {
-	p := Problem{File: d.doc.File, Message: err.Error()}
-	var at *token.Token
-	var ours *errorAt
-	var theirs yaml.Error
-	switch {
-	case errors.As(err, &ours):
-		at = ours.at
-	case errors.As(err, &theirs):
-		p.Message, at = "is not valid YAML: "+theirs.GetMessage(), theirs.GetToken()
+// placeAt turns an offset into a place.
+func placeAt(data []byte, offset int) place {
+	before := data[:max(0, offset)]
+	return place{bytes.Count(before, []byte("\n")) + 1, len(before) - bytes.LastIndexByte(before, '\n')}
+}
+
+// indentOf is the number of blanks before the text of a line.
+func indentOf(data []byte, line int) int {
+	lines := strings.SplitN(string(data), "\n", line+1)
+	if line > len(lines) {
+		return 0
 	}
-	if at != nil && at.Position != nil {
-		p.Line, p.Column = at.Position.Line, at.Position.Column
-	}
-	d.problems = append(d.problems, p)
+	text := lines[line-1]
+	return len(text) - len(strings.TrimLeft(text, " \t"))
 }

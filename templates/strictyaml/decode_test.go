@@ -60,7 +60,7 @@ ratio: 2
 on: true
 every: 1m30s
 secret: hush
-tags: [a, "b c"]
+tags: [a:b, "b c"]
 nested:
   depth: *n
   flag: false
@@ -81,7 +81,7 @@ free:
 	}
 	no := false
 	want := settings{
-		Name: "default", Count: 5, Ratio: 2, On: true, Every: 90 * time.Second, Secret: "hush", Tags: []string{"a", "b c"},
+		Name: "default", Count: 5, Ratio: 2, On: true, Every: 90 * time.Second, Secret: "hush", Tags: []string{"a:b", "b c"},
 		Nested: nested{Depth: 5, Flag: &no}, Items: map[string]item{"one": {1, 7}, "two": {0, 7}},
 		List: []nested{{Depth: 1}, {Depth: 2}},
 		Free: map[string]any{"a": []any{int64(1), 2.5, "x", true, nil}, "b": map[string]any{"c": "text\n"}},
@@ -153,25 +153,28 @@ dir/a.yaml:17:1: Ignored: is not a known key; there are: count, every, free, ite
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ in, want string }{
-		"two documents":    {"name: a\n---\nname: b\n", "a.yaml:3:5: holds more than one document"},
-		"tag":              {"name: !!str 5\n", "a.yaml:1:7: name: has a tag"},
-		"merge key":        {"nested: &n {depth: 1}\nitems:\n  one:\n    <<: *n\n", "merge keys (<<) are not supported"},
-		"no such anchor":   {"name: *x\n", "anchor"},
-		"alias to itself":  {"free: &x {a: *x}\n", "is too large or nested too deeply"},
-		"complex key":      {"? [a]\n: b\n", "a.yaml:2:1: is not valid YAML"},
-		"null for scalar":  {"count:\n", "count: must be a whole number, not nothing"},
-		"root is a list":   {"- a\n", "must be a mapping"},
-		"broken":           {"name: [a\n", "a.yaml:1:"},
-		"tabs":             {"nested:\n\tdepth: 1\n", "a.yaml:2:1: is not valid YAML"},
-		"large number":     {"count: 99999999999999999999\n", "count: must be a whole number"},
-		"not a number":     {"ratio: .nan\n", "ratio: must be a number"},
-		"too large":        {"name: " + strings.Repeat("a", strictyaml.MaxBytes), "is too large: 1048582 bytes"},
-		"deep flow":        {"free: " + strings.Repeat("[", 50_000), "nested too deeply"},
-		"deep flow maps":   {"free: " + strings.Repeat("{a: ", 50_000), "nested too deeply"},
-		"deep block":       {"free:\n" + strings.Repeat("- ", 50_000) + "a\n", "nested too deeply"},
-		"deep question":    {strings.Repeat("? ", 50_000) + "a\n", "nested too deeply"},
-		"billion laughs":   {laughs(), "is too large or nested too deeply"},
-		"secret in broken": {"secret: hush: hush\n", "is not valid YAML"},
+		"two documents":     {"name: a\n---\nname: b\n", "a.yaml:2:1: holds more than one document"},
+		"tag":               {"name: !!str 5\n", "a.yaml:1:7: name: has a tag"},
+		"merge key":         {"nested: &n {depth: 1}\nitems:\n  one:\n    <<: *n\n", "merge keys (<<) are not supported"},
+		"no such anchor":    {"name: *x\n", "a.yaml:1:7: refers to an anchor that is not defined before"},
+		"alias to itself":   {"free: &x {a: *x}\n", "is too large or nested too deeply"},
+		"complex key":       {"free:\n  ? [a]\n  : b\n", "free: keys must be plain words"},
+		"null for scalar":   {"count:\n", "count: must be a whole number, not nothing"},
+		"root is a list":    {"- a\n", "must be a mapping"},
+		"broken":            {"name: [a\n", "a.yaml:1:"},
+		"tabs":              {"nested:\n\tdepth: 1\n", "a.yaml:2:2: is not valid YAML"},
+		"large number":      {"count: 99999999999999999999\n", "count: must be a whole number"},
+		"not a number":      {"ratio: .nan\n", "ratio: must be a number"},
+		"too large":         {"name: " + strings.Repeat("a", strictyaml.MaxBytes), "is too large: at most 1048576 bytes"},
+		"deep flow":         {"free: " + strings.Repeat("[", 50_000), "exceeded max depth"},
+		"deep flow maps":    {"free: " + strings.Repeat("{a: ", 50_000), "exceeded max depth"},
+		"deep block":        {"free:\n" + strings.Repeat("- ", 50_000) + "a\n", "exceeded max depth"},
+		"deep question":     {strings.Repeat("? ", 50_000) + "a\n", "exceeded max depth"},
+		"deep all the same": {"free: {a: " + strings.Repeat("[", 100) + strings.Repeat("]", 100) + "}", "nested too deeply"},
+		"billion laughs":    {laughs(), "is too large or nested too deeply"},
+		"secret in broken":  {"secret: hush: hush\n", "a.yaml:1:1: is not valid YAML: mapping values are not allowed"},
+		"secret as alias":   {"name: a\nsecret: *hush\n", "a.yaml:2:9: refers to an anchor"},
+		"broken further on": {"name: a\nnested:\n  depth: 1: 2\n", "a.yaml:3:3: is not valid YAML"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -9,13 +9,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/goccy/go-yaml/ast"
+	"go.yaml.in/yaml/v3"
 )
 
 // decoder walks one document.
 type decoder struct {
 	doc      *Document
-	anchors  map[string]ast.Node
 	problems Problems
 	depth    int
 	nodes    int
@@ -26,37 +25,17 @@ type decoder struct {
 type defaulter interface{ SetDefaults() }
 
 // problem notes what is wrong with a node.
-func (d *decoder) problem(path string, n ast.Node, format string, args ...any) {
+func (d *decoder) problem(path string, n *yaml.Node, format string, args ...any) {
 	if len(d.problems) >= maxProblems {
 		return
 	}
-	p := Problem{File: d.doc.File, Path: path, Message: fmt.Sprintf(format, args...)}
-	if at := placeOf(n); at != (place{}) {
-		p.Line, p.Column = at.line, at.column
-	}
-	d.problems = append(d.problems, p)
-}
-
-// placeOf is where a node begins.
-func placeOf(n ast.Node) place {
-	if n == nil {
-		return place{}
-	}
-	t := n.GetToken()
-	if m, ok := n.(*ast.MappingNode); ok && !m.IsFlowStyle && len(m.Values) > 0 {
-		t = m.Values[0].Key.GetToken()
-	}
-	if v, ok := n.(*ast.MappingValueNode); ok {
-		t = v.Key.GetToken()
-	}
-	if t == nil || t.Position == nil {
-		return place{}
-	}
-	return place{t.Position.Line, t.Position.Column}
+	d.problems = append(d.problems, Problem{
+		File: d.doc.File, Line: n.Line, Column: n.Column, Path: path, Message: fmt.Sprintf(format, args...),
+	})
 }
 
 // value reads n into rv.
-func (d *decoder) value(path string, n ast.Node, rv reflect.Value) {
+func (d *decoder) value(path string, n *yaml.Node, rv reflect.Value) {
 	d.depth++
 	defer func() { d.depth-- }()
 	n, ok := d.enter(path, n)
@@ -85,8 +64,8 @@ func (d *decoder) value(path string, n ast.Node, rv reflect.Value) {
 	}
 }
 
-// enter counts a node, notes its place and looks through anchors and aliases.
-func (d *decoder) enter(path string, n ast.Node) (ast.Node, bool) {
+// enter counts a node, notes its place and follows an alias.
+func (d *decoder) enter(path string, n *yaml.Node) (*yaml.Node, bool) {
 	if d.nodes++; d.nodes > maxNodes || d.depth > maxDepth {
 		if !d.spent {
 			d.problem(path, n, "is too large or nested too deeply once its aliases are followed")
@@ -97,83 +76,54 @@ func (d *decoder) enter(path string, n ast.Node) (ast.Node, bool) {
 		return nil, false
 	}
 	if _, known := d.doc.places[path]; !known && path != "" {
-		d.doc.places[path] = placeOf(n)
+		d.doc.places[path] = place{n.Line, n.Column}
 	}
-	for range maxDepth {
-		switch v := n.(type) {
-		case *ast.AnchorNode:
-			d.anchors[v.Name.GetToken().Value] = v.Value
-			n = v.Value
-		case *ast.AliasNode:
-			target, ok := d.anchors[v.Value.GetToken().Value]
-			if !ok {
-				d.problem(path, n, "refers to an anchor that is not defined before")
-				return nil, false
-			}
-			n = target
-		case *ast.TagNode:
-			d.problem(path, n, "has a tag, and tags are not supported")
-			return nil, false
-		default:
-			return n, n != nil
-		}
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
 	}
-	d.problem(path, n, "refers to itself")
-	return nil, false
+	if n.Style&yaml.TaggedStyle != 0 {
+		d.problem(path, n, "has a tag, and tags are not supported")
+		return nil, false
+	}
+	return n, true
 }
 
 // entry is one key of a mapping.
 type entry struct {
 	key   string
-	node  ast.Node // the key's
-	value ast.Node
+	node  *yaml.Node // the key's
+	value *yaml.Node
 }
 
 // entries returns the keys of a mapping, in order, without duplicates.
-func (d *decoder) entries(path string, n ast.Node) ([]entry, bool) {
-	var values []*ast.MappingValueNode
-	switch m := n.(type) {
-	case *ast.MappingNode:
-		values = m.Values
-	case *ast.MappingValueNode:
-		values = []*ast.MappingValueNode{m}
-	case *ast.NullNode:
+func (d *decoder) entries(path string, n *yaml.Node) ([]entry, bool) {
+	if isNull(n) {
 		return nil, true // a section whose content is commented out
-	default:
+	}
+	if n.Kind != yaml.MappingNode {
 		d.problem(path, n, "must be a mapping (key: value), not %s", kindOf(n))
 		return nil, false
 	}
 	seen := map[string]bool{}
-	out := make([]entry, 0, len(values))
-	for _, v := range values {
-		key, ok := d.key(path, v)
+	out := make([]entry, 0, len(n.Content)/2)
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key := n.Content[i]
 		switch {
-		case !ok:
-		case seen[key]:
-			d.problem(join(path, key), v.Key, "stands here a second time")
+		case key.Kind != yaml.ScalarNode || key.Style&yaml.TaggedStyle != 0:
+			d.problem(path, key, "keys must be plain words")
+		case key.ShortTag() == "!!merge":
+			d.problem(path, key, "merge keys (<<) are not supported; write the values out")
+		case seen[key.Value]:
+			d.problem(join(path, key.Value), key, "stands here a second time")
 		default:
-			seen[key] = true
-			out = append(out, entry{key, v.Key, v.Value})
+			seen[key.Value] = true
+			out = append(out, entry{key.Value, key, n.Content[i+1]})
 		}
 	}
 	return out, true
 }
 
-func (d *decoder) key(path string, v *ast.MappingValueNode) (string, bool) {
-	switch k := v.Key.(type) {
-	case *ast.MergeKeyNode:
-		d.problem(path, k, "merge keys (<<) are not supported; write the values out")
-	case *ast.StringNode:
-		return k.Value, true
-	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.NullNode:
-		return v.Key.GetToken().Value, true
-	default:
-		d.problem(path, v, "keys must be plain words")
-	}
-	return "", false
-}
-
-func (d *decoder) structure(path string, n ast.Node, rv reflect.Value) {
+func (d *decoder) structure(path string, n *yaml.Node, rv reflect.Value) {
 	entries, _ := d.entries(path, n)
 	fields := Fields(rv.Type())
 	for _, e := range entries {
@@ -187,11 +137,10 @@ func (d *decoder) structure(path string, n ast.Node, rv reflect.Value) {
 	}
 }
 
-// child reads the value of a key; where it is a container, its place is the key's.
+// child reads the value of a key; unless it is a plain value, its place is the key's.
 func (d *decoder) child(path string, e entry, rv reflect.Value) {
-	switch e.value.(type) {
-	case *ast.MappingNode, *ast.MappingValueNode, *ast.SequenceNode, *ast.NullNode:
-		d.doc.places[path] = placeOf(e.node)
+	if e.value.Kind != yaml.ScalarNode || isNull(e.value) {
+		d.doc.places[path] = place{e.node.Line, e.node.Column}
 	}
 	d.value(path, e.value, rv)
 }
@@ -209,7 +158,7 @@ func (d *decoder) unknown(path string, e entry, fields []Field) {
 	d.problem(path, e.node, "is not a known key; there are: %s", strings.Join(known, ", "))
 }
 
-func (d *decoder) mapping(path string, n ast.Node, rv reflect.Value) {
+func (d *decoder) mapping(path string, n *yaml.Node, rv reflect.Value) {
 	entries, ok := d.entries(path, n)
 	if !ok {
 		return
@@ -222,17 +171,16 @@ func (d *decoder) mapping(path string, n ast.Node, rv reflect.Value) {
 	}
 }
 
-func (d *decoder) list(path string, n ast.Node, rv reflect.Value) {
-	if _, null := n.(*ast.NullNode); null {
+func (d *decoder) list(path string, n *yaml.Node, rv reflect.Value) {
+	if isNull(n) {
 		return
 	}
-	s, ok := n.(*ast.SequenceNode)
-	if !ok {
+	if n.Kind != yaml.SequenceNode {
 		d.problem(path, n, "must be a list, not %s", kindOf(n))
 		return
 	}
-	out := reflect.MakeSlice(rv.Type(), 0, len(s.Values))
-	for i, v := range s.Values {
+	out := reflect.MakeSlice(rv.Type(), 0, len(n.Content))
+	for i, v := range n.Content {
 		element := newElement(rv.Type().Elem())
 		d.value(fmt.Sprintf("%s[%d]", path, i), v, element)
 		out = reflect.Append(out, element)
@@ -250,18 +198,18 @@ func newElement(t reflect.Type) reflect.Value {
 }
 
 // free reads what has no type of its own: maps, lists and plain values.
-func (d *decoder) free(path string, n ast.Node, rv reflect.Value) {
+func (d *decoder) free(path string, n *yaml.Node, rv reflect.Value) {
 	var v any
-	switch n := n.(type) {
-	case *ast.MappingNode, *ast.MappingValueNode:
+	switch {
+	case n.Kind == yaml.MappingNode:
 		m := map[string]any{}
 		d.mapping(path, n, reflect.ValueOf(&m).Elem())
 		v = m
-	case *ast.SequenceNode:
+	case n.Kind == yaml.SequenceNode:
 		l := []any{}
 		d.list(path, n, reflect.ValueOf(&l).Elem())
 		v = l
-	case *ast.NullNode:
+	case isNull(n):
 		return
 	default:
 		if v = plain(n); v == nil {
@@ -272,32 +220,45 @@ func (d *decoder) free(path string, n ast.Node, rv reflect.Value) {
 	rv.Set(reflect.ValueOf(v))
 }
 
-// plain returns a scalar's Go value, or nil where n is none.
-func plain(n ast.Node) any {
-	switch n := n.(type) {
-	case *ast.StringNode:
+func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" }
+
+// plain returns a scalar as string, bool, int64 or float64, or nil where n is none or
+// is a number that these cannot hold.
+func plain(n *yaml.Node) any {
+	if n.Kind != yaml.ScalarNode {
+		return nil
+	}
+	switch n.ShortTag() {
+	case "!!str", "!!timestamp":
 		return n.Value
-	case *ast.LiteralNode:
-		return n.Value.Value
-	case *ast.BoolNode:
-		return n.Value
-	case *ast.FloatNode:
-		return n.Value
-	case *ast.IntegerNode:
-		switch i := n.Value.(type) {
-		case int64:
-			return i
-		case uint64:
-			if i <= math.MaxInt64 {
-				return int64(i)
-			}
-			return i
+	case "!!bool", "!!int", "!!float":
+		var v any
+		if err := n.Decode(&v); err != nil {
+			return nil
+		}
+		return number(v)
+	}
+	return nil
+}
+
+// number leaves one type of each kind; dates are not among what it is given.
+func number(v any) any {
+	switch v := v.(type) {
+	case bool:
+		return v
+	case int:
+		return int64(v)
+	case int64:
+		return v
+	case float64:
+		if !math.IsNaN(v) && !math.IsInf(v, 0) {
+			return v
 		}
 	}
 	return nil
 }
 
-func (d *decoder) text(path string, n ast.Node, u encoding.TextUnmarshaler) {
+func (d *decoder) text(path string, n *yaml.Node, u encoding.TextUnmarshaler) {
 	s, ok := plain(n).(string)
 	if !ok {
 		d.problem(path, n, "must be text, not %s", kindOf(n))
@@ -308,7 +269,7 @@ func (d *decoder) text(path string, n ast.Node, u encoding.TextUnmarshaler) {
 	}
 }
 
-func (d *decoder) scalar(path string, n ast.Node, rv reflect.Value) {
+func (d *decoder) scalar(path string, n *yaml.Node, rv reflect.Value) {
 	v := plain(n)
 	if rv.Type() == reflect.TypeFor[time.Duration]() {
 		d.duration(path, n, v, rv)
@@ -359,7 +320,7 @@ func assign(v any, rv reflect.Value) (ok bool, want string) {
 	return false, "something else"
 }
 
-func (d *decoder) duration(path string, n ast.Node, v any, rv reflect.Value) {
+func (d *decoder) duration(path string, n *yaml.Node, v any, rv reflect.Value) {
 	switch v := v.(type) {
 	case string:
 		if dur, err := time.ParseDuration(v); err == nil {
@@ -376,22 +337,22 @@ func (d *decoder) duration(path string, n ast.Node, v any, rv reflect.Value) {
 }
 
 // kindOf names a node for people.
-func kindOf(n ast.Node) string {
-	switch n.(type) {
-	case *ast.StringNode, *ast.LiteralNode:
-		return "text"
-	case *ast.IntegerNode, *ast.FloatNode, *ast.InfinityNode, *ast.NanNode:
-		return "a number"
-	case *ast.BoolNode:
-		return "true or false"
-	case *ast.NullNode:
-		return "nothing"
-	case *ast.SequenceNode:
-		return "a list"
-	case *ast.MappingNode, *ast.MappingValueNode:
+func kindOf(n *yaml.Node) string {
+	switch n.Kind {
+	case yaml.MappingNode:
 		return "a mapping"
+	case yaml.SequenceNode:
+		return "a list"
 	}
-	return "this"
+	switch n.ShortTag() {
+	case "!!str", "!!timestamp":
+		return "text"
+	case "!!bool":
+		return "true or false"
+	case "!!null":
+		return "nothing"
+	}
+	return "a number"
 }
 
 // Field is a field that a file may name.
