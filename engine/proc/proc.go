@@ -96,6 +96,7 @@ func Sweep(ctx context.Context, t Target) (Swept, error) {
 		if len(found) == 0 || s.exhausted() {
 			return s.swept(found), nil
 		}
+		s.checkHurry()
 		s.signal(found)
 		if err := s.wait(ctx); err != nil {
 			return s.swept(found), err
@@ -144,6 +145,15 @@ func (s *sweeper) signal(found []process) {
 	}
 }
 
+// checkHurry ends the grace where it is over by order.
+func (s *sweeper) checkHurry() {
+	select {
+	case <-s.Hurry:
+		s.Grace, s.Hurry = min(s.Grace, time.Since(s.began)), nil
+	default:
+	}
+}
+
 func (s *sweeper) wait(ctx context.Context) error {
 	timer := time.NewTimer(s.untilNext())
 	defer timer.Stop()
@@ -152,8 +162,7 @@ func (s *sweeper) wait(ctx context.Context) error {
 	case <-timer.C:
 		return nil
 	case <-s.Hurry:
-		s.Grace, s.Hurry = time.Since(s.began), nil
-		return nil
+		return nil // the next round checks it
 	case <-ctx.Done():
 		return fmt.Errorf("end the processes of execution %s: %w", s.ExecutionID, context.Cause(ctx))
 	}

@@ -10,7 +10,6 @@ import (
 	"os"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/threadmill/threadmill/engine/agent"
 )
@@ -92,7 +91,7 @@ func (talkAdapter) Start(_ context.Context, job agent.Job, rt agent.Runtime) (ag
 	if err != nil {
 		return nil, err
 	}
-	s := &talkSession{entries: make(chan agent.Entry), stdin: p.Stdin(), rt: rt}
+	s := &talkSession{entries: make(chan agent.Entry), stdin: p.Stdin(), rt: rt, deaf: job.Options["deaf_close"] == true}
 	go s.read(p)
 	if job.Prompt != "" {
 		err = s.say("message", job.Prompt, "")
@@ -104,6 +103,7 @@ type talkSession struct {
 	entries chan agent.Entry
 	rt      agent.Runtime
 	outcome agent.Outcome
+	deaf    bool // does nothing when it is asked to end
 
 	mu    sync.Mutex
 	stdin io.WriteCloser
@@ -161,6 +161,9 @@ func (s *talkSession) Decide(_ context.Context, d agent.Decision) error {
 func (s *talkSession) Close(context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.deaf {
+		return nil
+	}
 	return s.stdin.Close()
 }
 
@@ -185,7 +188,6 @@ func agentMain(in io.Reader, out io.Writer) int {
 			}
 		}
 	}()
-	t.activity(agent.Idle)
 	for o := range t.orders {
 		if o.Do == "message" {
 			t.turn(o.Text)
@@ -241,8 +243,6 @@ func (t *talker) step(word, rest string) bool {
 		t.entry(agent.Entry{Kind: agent.KindUsage, Usage: &agent.Usage{InputTokens: 7, OutputTokens: 9, CostUSD: 0.5}})
 	case "crash":
 		os.Exit(3)
-	case "linger": // does not end when asked
-		<-time.After(time.Hour)
 	default:
 		t.say("you said: " + strings.TrimSpace(word+" "+rest))
 	}

@@ -46,7 +46,7 @@ func programMain(args []string) int {
 		fmt.Println("asleep")
 		wait(time.Hour)
 	case "killed":
-		_ = syscall.Kill(os.Getpid(), syscall.SIGSEGV)
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		wait(time.Hour)
 	case "leave": // starts a child that leaves group and session, then ends
 		return leave(args[1:], nil)

@@ -131,14 +131,14 @@ func (r *run) setUp() error {
 		return err
 	}
 	r.env, r.mask = secrets.Env, redact.New(secrets.Mask)
+	if err := r.openFiles(); err != nil {
+		return err
+	}
 	var known bool
 	if r.adapter, known = r.Adapters[r.spec.Adapter]; !known {
 		return notFound(fmt.Sprintf("there is no adapter %q in this binary", r.spec.Adapter))
 	}
 	r.traits = r.adapter.Traits()
-	if err := r.openFiles(); err != nil {
-		return err
-	}
 	socket, err := listen(r.spec.Socket)
 	if err != nil {
 		return err
