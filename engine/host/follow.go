@@ -90,7 +90,7 @@ func (f *follower) look(ctx context.Context, n news) (res rundir.Result, over bo
 			return res, false, err
 		}
 		if over {
-			return res, true, f.last(ctx, res.LastSeq)
+			return res, true, errors.Join(f.last(ctx, res.LastSeq), f.dropSecrets())
 		}
 	}
 	if err := f.read(ctx); err != nil {
@@ -175,8 +175,7 @@ func (f *follower) checkLife(ctx context.Context) (res rundir.Result, over bool,
 			return res, false, f.checkStart(ctx)
 		}
 		f.info = info
-		// A launch that was repeated while the runner started has left its secrets.
-		if err := f.h.forget(f.id, ".env"); err != nil {
+		if err := f.dropSecrets(); err != nil {
 			return res, false, err
 		}
 	}
@@ -197,6 +196,10 @@ func (f *follower) checkLife(ctx context.Context) (res rundir.Result, over bool,
 	}
 	return res, false, engine.ErrRunnerLost
 }
+
+// dropSecrets removes what a launch has left that was repeated while the runner
+// already started; the runner takes its own.
+func (f *follower) dropSecrets() error { return f.h.forget(f.id, ".env") }
 
 // checkStart gives up on a runner that never showed up.
 func (f *follower) checkStart(ctx context.Context) error {

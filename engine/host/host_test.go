@@ -75,7 +75,7 @@ func (r *rig) ask(words ...string) string {
 	if server == nil {
 		return ""
 	}
-	out, _ := exec.Command(server.Path(), append([]string{"-S", server.Socket()}, words...)...).CombinedOutput()
+	out, _ := exec.CommandContext(background(), server.Path(), append([]string{"-S", server.Socket()}, words...)...).CombinedOutput()
 	return strings.TrimSpace(string(out))
 }
 
@@ -113,6 +113,15 @@ func (r *rig) started(id string) rundir.Info {
 		return ok
 	})
 	return info
+}
+
+// cancel ends a run. Its reply may be lost with the runner.
+func (r *rig) cancel(id string) {
+	r.tb.Helper()
+	_, err := r.Do(r.tb.Context(), id, rundir.Command{ID: "cancel", Op: rundir.OpCancel})
+	if err != nil && !errors.Is(err, engine.ErrRunnerLost) {
+		r.tb.Error(err)
+	}
 }
 
 // noted counts the lines of one of the test runner's notes.
@@ -341,7 +350,7 @@ func TestKilledBeforeItsStartNeverStarts(t *testing.T) {
 	if k, err := r.Kill(t.Context(), spec.ExecutionID); err != nil || k != (engine.Killed{}) {
 		t.Errorf("killed %+v, error %v", k, err)
 	}
-	late := exec.Command(r.o.Binary, "runner", "--dir", dir)
+	late := exec.CommandContext(t.Context(), r.o.Binary, "runner", "--dir", dir)
 	if out, err := late.CombinedOutput(); err != nil || r.noted(spec.ExecutionID, "starts") != 0 {
 		t.Errorf("the late runner: %s, error %v", out, err)
 	}
@@ -382,9 +391,7 @@ func TestRunOutlivesTheTmuxServer(t *testing.T) {
 	if s, err := r.Inspect(t.Context(), id); err != nil || s.Pane == "" || !s.Alive || !s.Answer {
 		t.Errorf("sighting %+v, error %v", s, err)
 	}
-	if _, err := r.Do(t.Context(), id, rundir.Command{ID: "end", Op: rundir.OpCancel}); err != nil {
-		t.Error(err)
-	}
+	r.cancel(id)
 	if err := <-followed; err != nil {
 		t.Error(err)
 	}
@@ -469,9 +476,7 @@ func TestCommandsAreDeliveredOnce(t *testing.T) {
 	if reply, err := r.Do(t.Context(), id, lost); err != nil || !reply.OK {
 		t.Fatalf("reply %+v, error %v", reply, err)
 	}
-	if _, err := r.Do(t.Context(), id, rundir.Command{ID: "c", Op: rundir.OpCancel}); err != nil {
-		t.Error(err)
-	}
+	r.cancel(id)
 	var b book
 	if _, err := r.Follow(t.Context(), id, rundir.Cursor{}, b.sink); err != nil {
 		t.Fatal(err)
@@ -505,9 +510,7 @@ func TestInspect(t *testing.T) {
 	id, _ = r.launch("serve")
 	r.started(id)
 	look(engine.Sighting{Spec: true, Info: true, Alive: true, Answer: true, Pane: "tm-" + id})
-	if _, err := r.Do(t.Context(), id, rundir.Command{ID: "c", Op: rundir.OpCancel}); err != nil {
-		t.Error(err)
-	}
+	r.cancel(id)
 	if _, err := r.Follow(t.Context(), id, rundir.Cursor{}, new(book).sink); err != nil {
 		t.Fatal(err)
 	}

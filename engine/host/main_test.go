@@ -71,7 +71,7 @@ func start(session bool, env []string, args ...string) error {
 	if err != nil {
 		return err
 	}
-	p := exec.Command(self, args...)
+	p := exec.CommandContext(background(), self, args...)
 	p.Env = env
 	p.SysProcAttr = &syscall.SysProcAttr{Setsid: session}
 	return p.Start()
@@ -158,8 +158,12 @@ func begin(dir string) (*fakeRunner, error) {
 	if r.lock, err = os.OpenFile(filepath.Join(dir, rundir.LockFile), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
 		return nil, err
 	}
-	if unix.Flock(int(r.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
+	err = unix.Flock(int(r.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
 		return nil, nil
+	}
+	if err != nil {
+		return nil, err
 	}
 	if _, started, err := rundir.ReadInfo(dir); started || err != nil {
 		return nil, err
@@ -174,7 +178,7 @@ func begin(dir string) (*fakeRunner, error) {
 	if err := errors.Join(os.Remove(r.spec.Secrets), note(dir, "starts")); err != nil {
 		return nil, err
 	}
-	if r.socket, err = net.Listen("unix", r.spec.Socket); err != nil {
+	if r.socket, err = new(net.ListenConfig).Listen(background(), "unix", r.spec.Socket); err != nil {
 		return nil, err
 	}
 	if r.events, err = rundir.OpenEvents(dir); err != nil {
@@ -265,14 +269,14 @@ func (r *fakeRunner) carryOut(cmd rundir.Command) (hangUp bool) {
 		return false
 	}
 	r.seen[cmd.ID] = true
-	switch cmd.Op {
-	case rundir.OpCancel:
+	if cmd.Op == rundir.OpCancel {
 		close(r.cancelled)
-	case rundir.OpMessage:
-		_ = r.say(cmd.Message.Text)
-		return cmd.Message.Text == "hang up"
 	}
-	return false
+	if cmd.Op != rundir.OpMessage {
+		return false
+	}
+	_ = r.say(cmd.Message.Text)
+	return cmd.Message.Text == "hang up"
 }
 
 // background is for what must still work in a test's cleanup.

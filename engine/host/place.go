@@ -65,7 +65,7 @@ func checkRunDir(dir string, info fs.FileInfo) error {
 	if info.Mode().Perm() == 0o700 {
 		return nil
 	}
-	if err := os.Chmod(dir, 0o700); err != nil {
+	if err := os.Chmod(dir, 0o700); err != nil { //nolint:gosec // a directory
 		return fmt.Errorf("close the run directory to others: %w", err)
 	}
 	return nil

@@ -90,7 +90,7 @@ func TestSecretsFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "x.env")
-	if err := os.WriteFile(path+".new", []byte("half of an earlier one"), 0o644); err != nil { //nolint:gosec // on purpose
+	if err := os.WriteFile(path+".new", []byte("half of an earlier one"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {

@@ -27,7 +27,7 @@ func BenchmarkNewSession(b *testing.B) {
 		})
 		b.Run(fmt.Sprintf("bare/%d", alive), func(b *testing.B) {
 			for i := 0; b.Loop(); i++ {
-				p := exec.Command(s.Path(), "-S", s.Socket(), "new-session", "-d", "-s", "c", "/bin/cat", "-")
+				p := exec.CommandContext(b.Context(), s.Path(), "-S", s.Socket(), "new-session", "-d", "-s", "c", "/bin/cat", "-")
 				if out, err := p.CombinedOutput(); err != nil {
 					b.Fatal(err, string(out))
 				}

@@ -147,8 +147,7 @@ func (s *Server) greet(ctx context.Context, c *control) error {
 		{"refresh-client", "-f", "no-output"}, // unknown before tmux 3.2; the holder prints nothing anyway
 	} {
 		_, err := c.do(ctx, words)
-		var refused *CommandError
-		if err != nil && !errors.As(err, &refused) {
+		if err != nil && !refused(err) {
 			return err
 		}
 		if err != nil {

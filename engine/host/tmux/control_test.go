@@ -3,9 +3,15 @@ package tmux
 import (
 	"bufio"
 	"bytes"
+	"context"
+	"errors"
 	"io"
+	"log/slog"
+	"os"
+	"os/exec"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
@@ -139,5 +145,47 @@ func TestTailBufferKeepsTheEnd(t *testing.T) {
 	got := b.String()
 	if len(got) > 1024 || !strings.HasSuffix(got, "the last words") || !utf8.ValidString(got) {
 		t.Errorf("kept %d bytes: %q", len(got), got)
+	}
+}
+
+// Where there is no control client, every command is a process; the answers are the
+// same.
+func TestWithoutControlClient(t *testing.T) {
+	t.Parallel()
+	path, err := exec.LookPath("tmux")
+	if err != nil {
+		t.Fatal("tmux is needed; `make test` installs it, or: apt-get install tmux")
+	}
+	dir, err := os.MkdirTemp("", "tm") //nolint:usetesting // TempDir's paths are too long for sockets
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := New(Options{Path: path, Dir: dir, Timeout: 30 * time.Second, Logger: slog.New(slog.DiscardHandler)})
+	if err := writeConfig(s.config); err != nil {
+		t.Fatal(err)
+	}
+	s.bare = time.Now().Add(time.Hour)
+	t.Cleanup(func() {
+		_, _ = s.once(context.WithoutCancel(t.Context()), []string{"kill-server"})
+		s.Close()
+		_ = os.RemoveAll(dir)
+	})
+	if _, err := s.Sessions(t.Context()); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("without a server: %v", err)
+	}
+	argv := []string{"/bin/sh", "-c", "exec cat", ";", "a;"}
+	for range 2 {
+		if err := s.NewSession(t.Context(), "one", "1", argv); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := s.Sessions(t.Context()); err != nil || !cmp.Equal(got, map[string]bool{"one": true}) {
+		t.Errorf("sessions %v, error %v", got, err)
+	}
+	if there, err := s.HasSession(t.Context(), "on"); err != nil || there {
+		t.Errorf("part of a name is a session: %v, error %v", there, err)
+	}
+	if err := s.KillSession(t.Context(), "none"); err != nil {
+		t.Error(err)
 	}
 }

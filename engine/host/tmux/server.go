@@ -35,6 +35,12 @@ type CommandError struct {
 // Error returns what tmux said.
 func (e *CommandError) Error() string { return "tmux: " + e.Text }
 
+// refused reports whether tmux understood a command and said no.
+func refused(err error) bool {
+	_, ok := errors.AsType[*CommandError](err)
+	return ok
+}
+
 // Options says which server.
 type Options struct {
 	Path    string        // of the tmux binary, absolute
@@ -94,8 +100,7 @@ func (s *Server) NewSession(ctx context.Context, name, window string, argv []str
 	}
 	words := []string{"new-session", "-d", "-s", name, "-n", window, "-x", "120", "-y", "36", "-c", "/", "--"}
 	_, err := s.run(ctx, append(words, argv...))
-	var refused *CommandError
-	if errors.As(err, &refused) && strings.HasPrefix(refused.Text, "duplicate session") {
+	if e, ok := errors.AsType[*CommandError](err); ok && strings.HasPrefix(e.Text, "duplicate session") {
 		return nil
 	}
 	return err
@@ -119,8 +124,7 @@ func (s *Server) Sessions(ctx context.Context) (map[string]bool, error) {
 // HasSession reports whether there is a session of that name.
 func (s *Server) HasSession(ctx context.Context, name string) (bool, error) {
 	_, err := s.run(ctx, []string{"has-session", "-t", "=" + name})
-	var refused *CommandError
-	if errors.As(err, &refused) {
+	if refused(err) {
 		return false, nil
 	}
 	return err == nil, err
@@ -129,8 +133,7 @@ func (s *Server) HasSession(ctx context.Context, name string) (bool, error) {
 // KillSession ends a session; one that does not exist is not an error.
 func (s *Server) KillSession(ctx context.Context, name string) error {
 	_, err := s.run(ctx, []string{"kill-session", "-t", "=" + name})
-	var refused *CommandError
-	if errors.As(err, &refused) {
+	if refused(err) {
 		return nil
 	}
 	return err
@@ -161,8 +164,7 @@ func (s *Server) run(caller context.Context, words []string) ([]string, error) {
 	if errors.Is(err, errGone) || errors.Is(err, errBare) {
 		out, err = s.once(ctx, words)
 	}
-	var refused *CommandError
-	if err == nil || errors.As(err, &refused) || errors.Is(err, ErrUnavailable) {
+	if err == nil || refused(err) || errors.Is(err, ErrUnavailable) {
 		return out, err
 	}
 	if caller.Err() != nil {
@@ -190,15 +192,14 @@ func (s *Server) overControl(ctx context.Context, words []string) ([]string, err
 
 // once carries out one command as a process of its own.
 func (s *Server) once(ctx context.Context, words []string) ([]string, error) {
-	p := command(ctx, s.argv(words...))
+	p := command(ctx, s.argv(plain(words)...))
 	var stderr tailBuffer
 	p.Stderr = &stderr
 	out, err := p.Output()
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
+	if _, ok := errors.AsType[*exec.ExitError](err); ok {
 		text := stderr.String()
 		if serverless(text) {
 			return nil, fmt.Errorf("%w: %s", ErrUnavailable, text)
@@ -209,6 +210,19 @@ func (s *Server) once(ctx context.Context, words []string) ([]string, error) {
 		return nil, fmt.Errorf("run tmux: %w", err)
 	}
 	return strings.FieldsFunc(string(out), func(r rune) bool { return r == '\n' }), nil
+}
+
+// plain protects a semicolon at the end of a word, which tmux would take from its
+// command line as the end of the command.
+func plain(words []string) []string {
+	safe := make([]string, len(words))
+	for i, w := range words {
+		if rest, ok := strings.CutSuffix(w, ";"); ok {
+			w = rest + `\;`
+		}
+		safe[i] = w
+	}
+	return safe
 }
 
 // serverless recognises what a tmux client says where there is no server to ask.

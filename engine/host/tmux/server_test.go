@@ -77,7 +77,7 @@ func start(tb testing.TB, timeout time.Duration) (*tmux.Server, func(words ...st
 	dir := shortDir(tb)
 	s := tmux.New(tmux.Options{Path: tmuxPath(tb), Dir: dir, Timeout: timeout, Logger: slog.New(slog.DiscardHandler)})
 	ask := func(words ...string) string {
-		out, _ := exec.Command(s.Path(), append([]string{"-S", s.Socket()}, words...)...).CombinedOutput()
+		out, _ := exec.CommandContext(context.Background(), s.Path(), append([]string{"-S", s.Socket()}, words...)...).CombinedOutput()
 		return strings.TrimSpace(string(out))
 	}
 	tb.Cleanup(func() {
@@ -329,7 +329,7 @@ func TestKeysOpenNothing(t *testing.T) {
 // attach runs a viewer on a terminal of its own and reads what it shows.
 func attach(tb testing.TB, argv []string) *os.File {
 	tb.Helper()
-	p := exec.Command(argv[0], argv[1:]...)
+	p := exec.CommandContext(context.Background(), argv[0], argv[1:]...)
 	p.Env = []string{"TERM=xterm-256color"}
 	screen, err := pty.Start(p)
 	if err != nil {
