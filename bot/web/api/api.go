@@ -48,13 +48,13 @@ type CreateRequest struct {
 	IdempotencyKey string         `json:"idempotencyKey,omitempty"`
 }
 
-// Detail is an execution with what it runs. Agent and Capability are null where the
-// configuration no longer has them.
+// Detail is an execution with what it runs. Agent and Capability are left out where
+// the configuration no longer has them.
 type Detail struct {
 	engine.Execution
 
-	Agent      *engine.Agent      `json:"agent"`
-	Capability *engine.Capability `json:"capability"`
+	Agent      *engine.Agent      `json:"agent,omitempty"`
+	Capability *engine.Capability `json:"capability,omitempty"`
 }
 
 // CancelRequest stops an execution.
