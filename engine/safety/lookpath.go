@@ -12,6 +12,9 @@ import (
 // that of this process. Relative directories in PATH are skipped: they would let a
 // repository choose the program.
 func LookPath(binary, pathEnv, dir string) (abs string, err error) {
+	if binary == "" {
+		return "", refuse("command", "names no program")
+	}
 	if filepath.Base(binary) != binary {
 		if !filepath.IsAbs(binary) {
 			binary = filepath.Join(dir, binary)
