@@ -39,7 +39,7 @@ type Runtime struct {
 }
 
 // NewRuntime returns a runtime that lives as long as the test.
-func NewRuntime(t *testing.T) *Runtime {
+func NewRuntime(t testing.TB) *Runtime {
 	t.Helper()
 	r := &Runtime{bell: make(chan struct{}, 1), wire: map[agent.WireDir]int{}}
 	t.Cleanup(r.stop)

@@ -258,6 +258,9 @@ func (p *player) decide(r request) string {
 			return err.Error()
 		}
 	}
+	if r.Expired && r.Text == "" {
+		r.Text = "nobody decided in time"
+	}
 	delete(p.asks, r.ID)
 	ask <- r
 	return ""

@@ -102,17 +102,25 @@ func cutStep(line string) (step, rest string) {
 	return b.String(), ""
 }
 
+// cutWord cuts off the first word.
+func cutWord(text string) (first, rest string) {
+	end := strings.IndexAny(text, " \t")
+	if end < 0 {
+		return text, ""
+	}
+	return text[:end], strings.TrimSpace(text[end:])
+}
+
 // hasCommand tells whether a step is a command, in which quotes mean something.
 func hasCommand(line string) bool {
-	first, _, _ := strings.Cut(line, " ")
+	first, _ := cutWord(line)
 	return strings.EqualFold(first, string(wTool)) || strings.EqualFold(first, string(wApprove))
 }
 
 // parseStep reads one step; ok is false where it is not one and has to be answered as
 // plain text.
 func parseStep(text string) (s step, ok bool) {
-	first, rest, _ := strings.Cut(text, " ")
-	rest = strings.TrimSpace(rest)
+	first, rest := cutWord(text)
 	parse, ok := parsers()[word(strings.ToLower(first))]
 	if !ok {
 		return step{word: wTalk, text: text}, false
@@ -197,8 +205,7 @@ func parseAsk(s *step, rest string) bool {
 }
 
 func parseEdit(s *step, rest string) bool {
-	name, text, _ := strings.Cut(rest, " ")
-	s.name, s.text = name, strings.TrimSpace(text)
+	s.name, s.text = cutWord(rest)
 	return s.name != "" && s.text != ""
 }
 

@@ -215,20 +215,26 @@ func (p *player) fork(ctx context.Context, life time.Duration) error {
 }
 
 // tail keeps the end of what is written to it.
-type tail struct{ buf []byte }
+type tail struct {
+	buf []byte
+	cut bool // something before it was dropped
+}
 
 func (t *tail) Write(b []byte) (int, error) {
 	t.buf = append(t.buf, b...)
 	if len(t.buf) > 2*resultBytes {
 		t.buf = append(t.buf[:0], t.buf[len(t.buf)-resultBytes:]...)
+		t.cut = true
 	}
 	return len(b), nil
 }
 
 // String is valid UTF-8, whatever was written.
 func (t *tail) String() string {
-	if len(t.buf) <= resultBytes {
-		return strings.ToValidUTF8(string(t.buf), "\uFFFD")
+	end := t.buf[max(0, len(t.buf)-resultBytes):]
+	text := strings.ToValidUTF8(string(end), "\uFFFD")
+	if t.cut || len(end) < len(t.buf) {
+		return "…" + text
 	}
-	return "…" + strings.ToValidUTF8(string(t.buf[len(t.buf)-resultBytes:]), "\uFFFD")
+	return text
 }
