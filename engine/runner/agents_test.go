@@ -53,9 +53,11 @@ func outcomeOf(st agent.ExitStatus) agent.Outcome {
 	return o
 }
 
-func (s *commandSession) Entries() <-chan agent.Entry                  { return s.entries }
-func (s *commandSession) Send(context.Context, agent.Message) error    { return agent.ErrUnsupported }
-func (s *commandSession) Interrupt(context.Context) error              { return agent.ErrUnsupported }
+func (s *commandSession) Entries() <-chan agent.Entry { return s.entries }
+func (s *commandSession) Send(context.Context, agent.Message) error { return agent.ErrUnsupported }
+
+func (s *commandSession) Interrupt(context.Context) error { return agent.ErrUnsupported }
+
 func (s *commandSession) Decide(context.Context, agent.Decision) error { return agent.ErrUnsupported }
 func (s *commandSession) Close(context.Context) error                  { return nil }
 func (s *commandSession) Outcome() agent.Outcome                       { return s.outcome }

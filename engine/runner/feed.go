@@ -17,9 +17,8 @@ const (
 // it holds a bounded amount, drops the oldest lines when that is full, says in the text
 // how much it has dropped, and passes on no faster than a terminal is worth.
 type feed struct {
-	out  func(text []byte) // called by one goroutine; may block
 	bell chan struct{}
-	done chan struct{}
+	done chan struct{} // closed when all was passed on; nil until it is started
 
 	mu      sync.Mutex
 	buf     []byte
@@ -31,10 +30,13 @@ type feed struct {
 // span is a run of lines with the same prefix, which is not passed on.
 type span struct{ size, prefix int }
 
-func newFeed(out func(text []byte)) *feed {
-	f := &feed{out: out, bell: make(chan struct{}, 1), done: make(chan struct{})}
-	go f.run()
-	return f
+func newFeed() *feed { return &feed{bell: make(chan struct{}, 1)} }
+
+// start begins to pass on what was added and will be. It calls out from one goroutine;
+// out may block.
+func (f *feed) start(out func(text []byte)) {
+	f.done = make(chan struct{})
+	go f.run(out)
 }
 
 // add takes lines of which each begins with prefix bytes that are not to be shown.
@@ -105,6 +107,9 @@ func (f *feed) close(bound time.Duration) {
 	f.mu.Lock()
 	f.closed = true
 	f.mu.Unlock()
+	if f.done == nil {
+		return
+	}
 	f.ring()
 	timer := time.NewTimer(bound)
 	defer timer.Stop()
@@ -114,7 +119,7 @@ func (f *feed) close(bound time.Duration) {
 	}
 }
 
-func (f *feed) run() {
+func (f *feed) run(out func(text []byte)) {
 	defer close(f.done)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -123,7 +128,7 @@ func (f *feed) run() {
 		text, closed := f.take()
 		switch {
 		case len(text) > 0:
-			f.out(text)
+			out(text)
 		case closed:
 			return
 		default:

@@ -31,48 +31,42 @@ const (
 // recorded. It is a view. Nothing that is written to it waits for it or fails with it.
 type pane struct {
 	began time.Time
+	tape  *feed // to the recording
+	glass *feed // to the terminal; nil without one
 
-	mu     sync.Mutex
-	feeds  []*feed
-	cast   *rundir.CastWriter
-	early  []early // what was written before it was opened
-	opened bool
-}
-
-type early struct {
-	lines  []byte
-	prefix int
+	mu   sync.Mutex
+	cast *rundir.CastWriter // nil until it is opened
 }
 
 // newPane returns a pane that only keeps what is written; open shows it. So the start
 // of the agent does not wait for a terminal.
-func newPane(began time.Time) *pane {
-	return &pane{began: began}
+func newPane(began time.Time, terminal bool) *pane {
+	p := &pane{began: began, tape: newFeed()}
+	if terminal {
+		p.glass = newFeed()
+	}
+	return p
 }
 
-// open begins to record at path and to show on the screen, which may be nil. A recording
-// that cannot be made is left out.
+// open begins to record and, with a screen, to show. A recording that cannot be made is
+// left out.
 func (p *pane) open(dir, title string, s *screen) error {
 	cols, rows := defaultCols, defaultRows
 	if s != nil {
 		cols, rows = s.size()
 	}
+	if p.glass != nil && s != nil {
+		p.glass.start(s.show)
+	}
 	cast, err := rundir.OpenCast(filepath.Join(dir, rundir.CastFile), cols, rows, title, castLimit)
+	if err != nil {
+		return err
+	}
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	if err == nil {
-		p.cast = cast
-		p.feeds = append(p.feeds, newFeed(p.record))
-	}
-	if s != nil {
-		p.feeds = append(p.feeds, newFeed(s.show))
-	}
-	p.opened = true
-	for _, e := range p.early {
-		p.pass(e.lines, e.prefix)
-	}
-	p.early = nil
-	return err
+	p.cast = cast
+	p.mu.Unlock()
+	p.tape.start(p.record)
+	return nil
 }
 
 // record writes to the recording what a terminal in raw mode would be sent.
@@ -81,24 +75,11 @@ func (p *pane) record(text []byte) {
 	_ = p.cast.WriteOutput(text, time.Since(p.began)) // a view: a full disk shows in the log's own errors
 }
 
-// lines shows the lines of a program's output, without the prefix of the log.
+// lines shows lines of which each begins with prefix bytes that are not to be shown.
 func (p *pane) lines(lines []byte, prefix int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.opened {
-		p.pass(lines, prefix)
-		return
-	}
-	keep := lines[max(0, len(lines)-feedSize/4):]
-	p.early = append(p.early, early{bytes.Clone(keep), prefix})
-	if len(p.early) > 64 {
-		p.early = p.early[1:]
-	}
-}
-
-func (p *pane) pass(lines []byte, prefix int) {
-	for _, f := range p.feeds {
-		f.add(lines, prefix)
+	p.tape.add(lines, prefix)
+	if p.glass != nil {
+		p.glass.add(lines, prefix)
 	}
 }
 
@@ -124,14 +105,14 @@ func (p *pane) resize(cols, rows int) {
 
 // close shows what is left, within a bound, and ends the recording.
 func (p *pane) close() error {
-	p.mu.Lock()
-	feeds, cast := p.feeds, p.cast
-	p.mu.Unlock()
-	for _, f := range feeds {
-		f.close(lastWords)
+	p.tape.close(lastWords)
+	if p.glass != nil {
+		p.glass.close(lastWords)
 	}
-	if cast == nil {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cast == nil {
 		return nil
 	}
-	return cast.Close()
+	return p.cast.Close()
 }

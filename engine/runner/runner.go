@@ -159,17 +159,21 @@ func (r *run) openFiles() (err error) {
 	if r.log, err = rundir.OpenLog(r.Dir, r.spec.RotateBytes, r.spec.MaxOutputBytes); err != nil {
 		return err
 	}
-	r.pane = newPane(r.began)
+	r.pane = newPane(r.began, r.onTerminal())
+	r.pane.print(styleBold, r.title()+"\n")
+	r.pane.print(styleDim, fmt.Sprintf("%s in %s\n", r.spec.Agent, r.spec.Dir))
 	r.journal = &journal{
 		events: r.events, mask: r.mask, failed: r.unwritable,
 		script: newTranscript(r.log, r.pane, r.unwritable),
 	}
 	r.kit = &kit{
-		dir: r.Dir, log: r.log, mask: r.mask, pane: r.pane,
+		executionID: r.spec.ExecutionID, dir: r.Dir, log: r.log, mask: r.mask, pane: r.pane,
 		failed: r.unwritable, started: r.processStarted,
 	}
 	return nil
 }
+
+func (r *run) title() string { return fmt.Sprintf("#%d %s", r.spec.Number, r.spec.Title) }
 
 func (r *run) onTerminal() bool {
 	return r.Out != nil && term.IsTerminal(int(r.Out.Fd()))
@@ -300,9 +304,8 @@ func (r *run) watchSignals() {
 // openPane shows what there is so far and from now on. It comes after the agent's
 // start, because a terminal can be slow.
 func (r *run) openPane() {
-	title := fmt.Sprintf("#%d %s", r.spec.Number, r.spec.Title)
 	r.screen = openScreen(r.In, r.Out, r, r.pane.resize)
-	if err := r.pane.open(r.Dir, title, r.screen); err != nil {
+	if err := r.pane.open(r.Dir, r.title(), r.screen); err != nil {
 		r.Log.Warn("the pane is not recorded", "error", err)
 	}
 }

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/threadmill/threadmill/engine/agent"
+	"github.com/threadmill/threadmill/engine/proc"
 	"github.com/threadmill/threadmill/engine/redact"
 	"github.com/threadmill/threadmill/engine/rundir"
 )
@@ -17,7 +19,9 @@ const wireLimit = 16 << 20
 
 // kit is what the runner offers to an adapter, see [agent.Runtime].
 type kit struct {
-	ctx     context.Context //nolint:containedctx // Runtime.Start has none: processes live as long as the run
+	ctx         context.Context //nolint:containedctx // Runtime.Start has none: processes live as long as the run
+	executionID string
+
 	dir     string
 	log     *rundir.LogWriter
 	mask    *redact.Masker
@@ -44,6 +48,7 @@ func (k *kit) Start(cmd agent.Command) (agent.Process, error) {
 	if err != nil {
 		return nil, err
 	}
+	cmd.Env = withMark(cmd.Env, k.executionID)
 	prog := program{Command: cmd, path: path, failed: k.failed}
 	errs := k.stream(agent.Stderr)
 	prog.stderr = errs
@@ -51,6 +56,15 @@ func (k *kit) Start(cmd agent.Command) (agent.Process, error) {
 		prog.stdout = k.stream(agent.Stdout)
 	}
 	return k.start(prog, errs)
+}
+
+// withMark makes sure of the variable by which a run's processes are found.
+func withMark(env []string, id string) []string {
+	mark := proc.EnvExecution + "=" + id
+	if slices.Contains(env, mark) {
+		return env
+	}
+	return append(slices.Clone(env), mark)
 }
 
 func (k *kit) start(prog program, errs *rundir.LineWriter) (agent.Process, error) {

@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"os"
@@ -33,8 +32,11 @@ type screen struct {
 	stop    chan struct{}
 	ended   sync.WaitGroup
 
-	mu      sync.Mutex
-	pending bytes.Buffer // written by the line editor, not yet on the terminal
+	// What the line editor writes is kept first, under a lock that nobody holds while the
+	// terminal blocks; then brought to the terminal, by one at a time.
+	mu       sync.Mutex
+	pending  []byte
+	flushing sync.Mutex
 }
 
 // typist is told what somebody does at the keyboard.
@@ -107,11 +109,14 @@ func (s *screen) show(text []byte) {
 }
 
 func (s *screen) flush() {
+	s.flushing.Lock()
+	defer s.flushing.Unlock()
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.pending.Len() > 0 {
-		_, _ = s.out.Write(s.pending.Bytes())
-		s.pending.Reset()
+	text := s.pending
+	s.pending = nil
+	s.mu.Unlock()
+	if len(text) > 0 {
+		_, _ = s.out.Write(text)
 	}
 }
 
@@ -158,7 +163,8 @@ type keyboard struct {
 func (k keyboard) Write(b []byte) (int, error) {
 	k.s.mu.Lock()
 	defer k.s.mu.Unlock()
-	return k.s.pending.Write(b)
+	k.s.pending = append(k.s.pending, b...)
+	return len(b), nil
 }
 
 // Read reads keys.

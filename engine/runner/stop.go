@@ -96,7 +96,15 @@ func (r *run) cancel(by string, force bool) {
 	r.stop(ending{kind: endCancel, by: by, force: force})
 }
 
-func (r *run) timedOut() { r.stop(ending{kind: endTimeout}) }
+// timedOut ends a run whose time is over. An agent that has done its work and only
+// waits for more did not run out of time.
+func (r *run) timedOut() {
+	if r.session != nil && r.idle() {
+		r.stop(ending{kind: endIdle})
+		return
+	}
+	r.stop(ending{kind: endTimeout})
+}
 
 // stopWriting ends a run whose log is full, or whose files cannot be written.
 func (r *run) stopWriting(err error) {

@@ -38,14 +38,14 @@ func View(ctx context.Context, o Options) error {
 	if err != nil {
 		return fmt.Errorf("read what to view: %w", err)
 	}
-	v := &viewer{ctx: ctx, dir: o.Dir, spec: spec}
+	v := &viewer{ctx: ctx, dir: o.Dir, spec: spec, feed: newFeed()}
 	screen := openScreen(o.In, o.Out, v, nil)
 	defer screen.close()
 	show := screen.show
 	if screen == nil {
 		show = func(text []byte) { _, _ = o.Out.Write(text) }
 	}
-	v.feed = newFeed(show)
+	v.feed.start(show)
 	defer v.feed.close(lastWords)
 	return v.follow()
 }
