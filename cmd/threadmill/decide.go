@@ -31,12 +31,28 @@ func (a *app) approvalsCommand() *cobra.Command {
 		if a.json {
 			return a.printJSON(list)
 		}
-		return a.listApprovals(list)
+		return a.listApprovals(list, numbers(ctx, c, list))
 	})
 	return a.jsonFlag(cmd)
 }
 
-func (a *app) listApprovals(list []engine.Approval) error {
+// numbers finds the numbers of the executions that wait, for people. It is a courtesy:
+// where it fails, the ids are shown.
+func numbers(ctx context.Context, c *client.Client, list []engine.Approval) map[string]string {
+	found := map[string]string{}
+	for _, p := range list {
+		if found[p.ExecutionID] != "" {
+			continue
+		}
+		found[p.ExecutionID] = p.ExecutionID
+		if e, err := c.Get(ctx, p.ExecutionID); err == nil {
+			found[p.ExecutionID] = fmt.Sprintf("#%d", e.Number)
+		}
+	}
+	return found
+}
+
+func (a *app) listApprovals(list []engine.Approval, numbers map[string]string) error {
 	if len(list) == 0 {
 		_, err := fmt.Fprintln(a.err, "No agent waits for anything.")
 		return err
@@ -44,7 +60,7 @@ func (a *app) listApprovals(list []engine.Approval) error {
 	now := time.Now()
 	rows := [][]cell{head("ID", "EXECUTION", "STATE", "ASKED", "WHAT")}
 	for _, p := range list {
-		rows = append(rows, plainRow(p.ID, p.ExecutionID, string(p.State), ago(p.CreatedAt, now), shorten(wanted(p), 80)))
+		rows = append(rows, plainRow(p.ID, numbers[p.ExecutionID], string(p.State), ago(p.CreatedAt, now), shorten(wanted(p), 80)))
 	}
 	return a.table(rows)
 }
@@ -63,11 +79,11 @@ func wanted(p engine.Approval) string {
 func questions(ask agent.Ask) string {
 	var parts []string
 	for _, q := range ask.Questions {
-		text := q.Text
-		for i, choice := range q.Choices {
-			text += map[bool]string{true: " ", false: " | "}[i == 0] + choice.Label
+		var labels []string
+		for _, choice := range q.Choices {
+			labels = append(labels, choice.Label)
 		}
-		parts = append(parts, text)
+		parts = append(parts, strings.TrimSpace(q.Text+" "+strings.Join(labels, " | ")))
 	}
 	return strings.Join(parts, "; ")
 }
@@ -111,7 +127,7 @@ func allow(p engine.Approval, answers []string, input string) (api.DecisionReque
 		return d, nil
 	}
 	if len(answers) != len(p.Ask.Questions) {
-		return d, usagef("%d answers to %d questions (%s): give --answer once for each", len(answers), len(p.Ask.Questions), clean(questions(p.Ask)))
+		return d, usagef("give --answer once for each question; answers: %d, questions: %d (%s)", len(answers), len(p.Ask.Questions), clean(questions(p.Ask)))
 	}
 	d.Answers = map[string]string{}
 	for i, q := range p.Ask.Questions {

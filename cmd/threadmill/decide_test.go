@@ -62,8 +62,8 @@ func TestAllowRefused(t *testing.T) {
 		"answer to a permission": {p: engine.Approval{Kind: agent.KindApproval}, answers: []string{"a"}},
 		"broken JSON":            {p: engine.Approval{Kind: agent.KindApproval}, input: "{"},
 	} {
-		var usage usageError
-		if _, err := allow(c.p, c.answers, c.input); !errors.As(err, &usage) {
+		_, err := allow(c.p, c.answers, c.input)
+		if _, ok := errors.AsType[usageError](err); !ok {
 			t.Errorf("%s: error %v, want a usage error", name, err)
 		}
 	}

@@ -12,8 +12,8 @@ import (
 // of several wins, as it does for the programs that we start.
 func (a *app) getenv(name string) string {
 	prefix := name + "="
-	for i := len(a.environ) - 1; i >= 0; i-- {
-		if value, ok := strings.CutPrefix(a.environ[i], prefix); ok {
+	for _, entry := range slices.Backward(a.environ) {
+		if value, ok := strings.CutPrefix(entry, prefix); ok {
 			return value
 		}
 	}

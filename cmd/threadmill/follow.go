@@ -15,6 +15,7 @@ import (
 type watcher struct {
 	app    *app
 	number int64
+	once   bool // it ends with its turn: that it is idle for a moment is no news
 	quiet  bool // say nothing of the log
 	raw    bool // as the log file has it: with prefixes, all to standard output
 
@@ -57,6 +58,9 @@ func (w *watcher) status(e api.StatusEvent) error {
 	case agent.Asking:
 		hint = fmt.Sprintf("#%d asks a question: `threadmill approve %d --answer TEXT` (see `threadmill approvals`)", w.number, w.number)
 	case agent.Idle:
+		if w.once {
+			return nil
+		}
 		hint = fmt.Sprintf("#%d waits for a message: `threadmill send %d TEXT`", w.number, w.number)
 	case agent.Working:
 		return nil

@@ -43,7 +43,7 @@ func (a *app) followLog(ctx context.Context, c *client.Client, ref string, lines
 	if err != nil {
 		return err
 	}
-	w := &watcher{app: a, number: e.Number, raw: true}
+	w := &watcher{app: a, number: e.Number, once: e.Once, raw: true}
 	if lines > 0 {
 		return c.FollowTail(ctx, ref, lines, w.handlers())
 	}

@@ -39,7 +39,7 @@ func (a *app) psCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.listExecutions(list, total)
+		return a.listExecutions(list, total, all)
 	})
 	completeFlag(cmd, "status", statusNames())
 	a.completeFlagBy(cmd, "agent", agentNames)
@@ -81,12 +81,16 @@ func selectStatuses(names []string, all bool) ([]engine.Status, error) {
 	return list, nil
 }
 
-func (a *app) listExecutions(list []engine.Execution, total int) error {
+func (a *app) listExecutions(list []engine.Execution, total int, all bool) error {
 	if a.json {
 		return a.printJSON(list)
 	}
+	if total == 0 && !all {
+		_, err := fmt.Fprintln(a.err, "Nothing of that kind is there; `threadmill ps --all` lists also what has ended.")
+		return err
+	}
 	if total == 0 {
-		_, err := fmt.Fprintln(a.err, "No executions. Start one with `threadmill run CAPABILITY`, see `threadmill capabilities`.")
+		_, err := fmt.Fprintln(a.err, "There are no executions yet: start one with `threadmill run CAPABILITY`, see `threadmill capabilities`.")
 		return err
 	}
 	now := time.Now()

@@ -71,7 +71,7 @@ func (a *app) start(ctx context.Context, c *client.Client, f runFlags, args []st
 		return a.announce(e)
 	}
 	fmt.Fprintf(a.err, "#%d %s\n", e.Number, status(e).text)
-	return a.follow(ctx, c, e.Number)
+	return a.follow(ctx, c, e)
 }
 
 func (a *app) announce(e engine.Execution) error {
@@ -146,12 +146,12 @@ func (a *app) text(words []string) (string, error) {
 }
 
 // follow shows an execution's log until it ends; then the exit code says how.
-func (a *app) follow(ctx context.Context, c *client.Client, number int64) error {
-	w := &watcher{app: a, number: number, quiet: a.json}
-	err := c.Follow(ctx, fmt.Sprint(number), w.handlers())
+func (a *app) follow(ctx context.Context, c *client.Client, e engine.Execution) error {
+	w := &watcher{app: a, number: e.Number, once: e.Once, quiet: a.json}
+	err := c.Follow(ctx, e.ID, w.handlers())
 	if err != nil && ctx.Err() != nil {
 		fmt.Fprintf(a.err, "\nNo longer following: #%d goes on. `threadmill logs -f %d` follows it again, `threadmill cancel %d` ends it.\n",
-			number, number, number)
+			e.Number, e.Number, e.Number)
 		return errFailed
 	}
 	if err != nil {

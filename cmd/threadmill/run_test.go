@@ -60,8 +60,7 @@ func TestArgumentsRefused(t *testing.T) {
 	} {
 		a := &app{streams: streams{in: strings.NewReader(c.stdin)}}
 		_, _, err := a.arguments(c.words, -1)
-		var usage usageError
-		if !errors.As(err, &usage) {
+		if _, ok := errors.AsType[usageError](err); !ok {
 			t.Errorf("%s: error %v, want a usage error", name, err)
 		}
 	}

@@ -10,8 +10,9 @@ import (
 	"github.com/threadmill/threadmill/engine/rundir"
 )
 
-// version is set by the linker; a build without it tells the module's.
-var version string //nolint:gochecknoglobals // the linker can only set a variable
+// version is set by the linker, which can only set a variable; a build without it tells
+// the module's.
+var version string
 
 // build tells what this binary is.
 type build struct {
