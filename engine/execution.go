@@ -61,6 +61,10 @@ type NewExecution struct {
 	// its agent are queued, or hold a place, already; 0: never. The store checks it in
 	// the transaction that inserts, so two requests cannot both be the last one in.
 	RejectAt int
+
+	// TaskFree refuses it with CodeConflict where the task has an execution that has
+	// not ended; checked in the same transaction.
+	TaskFree bool
 }
 
 // Filter selects executions. Zero fields select everything.

@@ -169,11 +169,8 @@ func patience(force bool) time.Duration {
 
 // cancelling makes the change; an execution that was still queued is cancelled with it.
 func (e *Engine) cancelling(ctx context.Context, x Execution, order *Command, audit *Audit) (Execution, error) {
-	c := Change{ID: x.ID, To: Cancelling, At: order.CreatedAt, Audit: audit}
-	if x.Status == Running {
-		c.Command = order
-	}
-	next, err := e.store.Transition(ctx, c)
+	// The order is stored also for a queued one: it may be started at this very moment.
+	next, err := e.store.Transition(ctx, Change{ID: x.ID, To: Cancelling, At: order.CreatedAt, Audit: audit, Command: order})
 	if err != nil {
 		return x, err
 	}
@@ -301,24 +298,11 @@ func (e *Engine) StopTask(ctx context.Context, id, by string) (Execution, error)
 	return e.Cancel(ctx, x.ID, by, false)
 }
 
-// RunTask starts an execution in a task that has none running.
+// RunTask starts an execution in a task that has none running. Without a text the
+// agent is told what the task says.
 func (e *Engine) RunTask(ctx context.Context, id string, q Request) (Execution, error) {
-	x, err := e.activeOf(ctx, id)
-	if err != nil {
-		return x, err
-	}
-	if x.ID != "" {
-		return x, Errorf(CodeConflict, "An agent is already running")
-	}
-	q.TaskID = id
-	if q.Text == "" {
-		task, err := e.store.Task(ctx, id)
-		if err != nil {
-			return x, err
-		}
-		q.Text = task.brief()
-	}
-	x, _, err = e.Submit(ctx, q)
+	q.TaskID, q.taskFree = id, true
+	x, _, err := e.Submit(ctx, q)
 	return x, err
 }
 

@@ -27,7 +27,8 @@ type Request struct {
 	IdempotencyKey string
 	By             string
 
-	resumes int // how often the chain was resumed by itself
+	taskFree bool // only where the task has no execution that goes on
+	resumes  int  // how often the chain was resumed by itself
 }
 
 // Submit checks a request, resolves it to exactly what will be run, and stores it as
@@ -87,7 +88,7 @@ func (e *Engine) resolve(ctx context.Context, q Request) (NewExecution, error) {
 		return NewExecution{}, err
 	}
 	return NewExecution{
-		Execution: x, Task: task, RejectAt: rejectAt(a),
+		Execution: x, Task: task, RejectAt: rejectAt(a), TaskFree: q.taskFree,
 		Audit: Audit{At: x.CreatedAt, Actor: q.By, Action: "execution.create", Object: x.ID, Allowed: true, Detail: map[string]any{"capability": c.ID, "agent": a.ID}},
 	}, nil
 }
@@ -196,6 +197,9 @@ func (e *Engine) fillCommand(x *Execution, schema *safety.Schema, c Capability, 
 // fillPrompt puts what the agent is told into x: the template with the arguments, the
 // text and the facts of the task, or the text alone where there is no template.
 func fillPrompt(x *Execution, c Capability, task Task, q Request) error {
+	if q.Text == "" && q.taskFree {
+		q.Text = task.brief()
+	}
 	values := map[string]any{"text": q.Text, "title": task.Title, "context": task.Context, "docs_path": task.DocsPath}
 	maps.Copy(values, x.Args)
 	prompt, err := safety.Prompt(c.Prompt, values)

@@ -74,6 +74,9 @@ func createExecution(ctx context.Context, t *tx, n engine.NewExecution) (engine.
 	if err := checkBusy(ctx, t, n.Execution.AgentID, n.RejectAt); err != nil {
 		return engine.Execution{}, false, err
 	}
+	if err := checkFree(ctx, t, n); err != nil {
+		return engine.Execution{}, false, err
+	}
 	if err := takeTask(ctx, t, n); err != nil {
 		return engine.Execution{}, false, err
 	}
@@ -86,6 +89,18 @@ func createExecution(ctx context.Context, t *tx, n engine.NewExecution) (engine.
 	}
 	e, err := executionByID(ctx, t, e.ID)
 	return e, err == nil, err
+}
+
+// checkFree refuses where the task has an execution that has not ended.
+func checkFree(ctx context.Context, q querier, n engine.NewExecution) error {
+	if !n.TaskFree {
+		return nil
+	}
+	active, _, err := first(ctx, q, itself[int], `SELECT count(*) FROM executions WHERE `+isActive+` AND task_id = ?`, n.Execution.TaskID)
+	if err != nil || active == 0 {
+		return err
+	}
+	return engine.Errorf(engine.CodeConflict, "An agent is already running")
 }
 
 // checkBusy refuses where the agent has as many executions as it may. One that is

@@ -13,8 +13,16 @@ import (
 	"go.uber.org/goleak"
 )
 
-// TestMain lets scripts run this test binary as threadmill itself.
+// TestMain lets scripts run this test binary as threadmill itself, and the benchmark
+// as a program that writes a lot.
 func TestMain(m *testing.M) {
+	if len(os.Args) == 5 && os.Args[1] == "produce" {
+		if err := runProducer(os.Args[2:]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	testscript.Main(tests{m}, map[string]func(){"threadmill": main})
 }
 

@@ -103,6 +103,9 @@ func checkSurvivor(t *testing.T, s *service, started engine.Execution, lines, se
 			answers[en.Content]++
 		}
 	}
+	if sent == 0 {
+		t.Errorf("#%d: no message was sent", x.Number)
+	}
 	if len(handed) != sent || len(slices.Compact(slices.Sorted(slices.Values(handed)))) != sent {
 		t.Errorf("#%d: %d messages were sent; handed to the agent: %v", x.Number, sent, handed)
 	}

@@ -22,6 +22,7 @@ func raceTests() map[string]func(*testing.T, engine.Store) {
 		"one execution per key":      oneKey,
 		"one command per id":         oneCommand,
 		"the last place":             lastPlace,
+		"one execution of a task":    oneOfTheTask,
 		"numbers are gapless":        gaplessNumbers,
 		"commits of many executions": manyCommits,
 		"readers and writers":        readersAndWriters,
@@ -104,6 +105,16 @@ func lastPlace(t *testing.T, s engine.Store) {
 		_, _, err := s.CreateExecution(t.Context(), request(func(n *engine.NewExecution) { n.RejectAt = 3 }))
 		return err
 	}), 3)
+}
+
+func oneOfTheTask(t *testing.T, s engine.Store) {
+	first := become(t, s, queued(t, s), engine.Running, engine.Succeeded)
+	wantWinners(t, race(racers, func(int) error {
+		_, _, err := s.CreateExecution(t.Context(), request(func(n *engine.NewExecution) {
+			n.Task, n.Execution.TaskID, n.TaskFree = engine.Task{}, first.TaskID, true
+		}))
+		return err
+	}), 1)
 }
 
 func gaplessNumbers(t *testing.T, s engine.Store) {
