@@ -105,8 +105,7 @@ func IsFile(name string) bool {
 
 // reason is an error of the file system without the path, which stands beside it.
 func reason(err error) string {
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		err = pe.Err
 	}
 	if errors.Is(err, fs.ErrNotExist) {
@@ -142,8 +141,7 @@ func readBounded(dir fs.FS, name string) ([]byte, error) {
 func Parse(name string, data []byte) (engine.Capability, *strictyaml.Document, strictyaml.Problems) {
 	var f file
 	doc, err := strictyaml.Decode(name, data, &f)
-	var problems strictyaml.Problems
-	if errors.As(err, &problems) {
+	if problems, ok := errors.AsType[strictyaml.Problems](err); ok {
 		return f.capability(), doc, problems
 	}
 	return f.capability(), doc, f.check(doc)
@@ -160,9 +158,9 @@ func (f *file) capability() engine.Capability {
 // check finds everything that would keep the capability from running.
 func (f *file) check(doc *strictyaml.Document) strictyaml.Problems {
 	var ps strictyaml.Problems
-	wrong := func(bad bool, path, format string, args ...any) {
+	wrong := func(bad bool, path, message string) {
 		if bad {
-			ps = append(ps, doc.Problem(path, format, args...))
+			ps = append(ps, doc.Problem(path, "%s", message))
 		}
 	}
 	wrong(!keyForm.MatchString(f.Key), "key", "must be 1 to 40 small letters, digits and dashes, such as tail-log")

@@ -172,8 +172,7 @@ func (s *Schema) learnDefault(name string, p *property) *Error {
 		return problem
 	}
 	if err := s.compiled.Properties[name].Validate(value); err != nil {
-		var ve *jsonschema.ValidationError
-		if errors.As(err, &ve) {
+		if ve, ok := errors.AsType[*jsonschema.ValidationError](err); ok {
 			return refuse(field, "%s", describe(leaves(ve)[0]))
 		}
 		return refuse(field, "%v", err)

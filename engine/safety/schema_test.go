@@ -28,11 +28,11 @@ func unitSchema() object {
 	}
 }
 
-func compile(t testing.TB, schema object) *safety.Schema {
-	t.Helper()
+func compile(tb testing.TB, schema object) *safety.Schema {
+	tb.Helper()
 	s, err := safety.Compile(schema)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return s
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/threadmill/threadmill/engine/safety"
 )
 
-func render(t testing.TB, command []string, schema object, args object) ([]string, error) {
-	t.Helper()
-	s := compile(t, schema)
+func render(tb testing.TB, command []string, schema, args object) ([]string, error) {
+	tb.Helper()
+	s := compile(tb, schema)
 	resolved, err := s.Check(args)
 	if err != nil {
 		return nil, err

@@ -40,7 +40,7 @@ func (p Problem) String() string {
 }
 
 // Problems is everything wrong at once, as an error.
-type Problems []Problem
+type Problems []Problem //nolint:errname // they are what is wrong with a file; that they are an error comes second
 
 // Error lists the problems, one a line.
 func (ps Problems) Error() string {

@@ -46,7 +46,7 @@ func (d *decoder) value(path string, n *yaml.Node, rv reflect.Value) {
 		rv.Set(reflect.New(rv.Type().Elem()))
 		rv = rv.Elem()
 	}
-	if u, ok := rv.Addr().Interface().(encoding.TextUnmarshaler); ok {
+	if u, ok := reflect.TypeAssert[encoding.TextUnmarshaler](rv.Addr()); ok {
 		d.text(path, n, u)
 		return
 	}
@@ -191,7 +191,7 @@ func (d *decoder) list(path string, n *yaml.Node, rv reflect.Value) {
 // newElement returns a settable zero value with its defaults.
 func newElement(t reflect.Type) reflect.Value {
 	v := reflect.New(t)
-	if e, ok := v.Interface().(defaulter); ok {
+	if e, ok := reflect.TypeAssert[defaulter](v); ok {
 		e.SetDefaults()
 	}
 	return v.Elem()
@@ -338,10 +338,10 @@ func (d *decoder) duration(path string, n *yaml.Node, v any, rv reflect.Value) {
 
 // kindOf names a node for people.
 func kindOf(n *yaml.Node) string {
-	switch n.Kind {
-	case yaml.MappingNode:
+	if n.Kind == yaml.MappingNode {
 		return "a mapping"
-	case yaml.SequenceNode:
+	}
+	if n.Kind == yaml.SequenceNode {
 		return "a list"
 	}
 	switch n.ShortTag() {

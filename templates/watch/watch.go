@@ -41,7 +41,7 @@ type Watcher struct {
 func (w *Watcher) Run(ctx context.Context) {
 	notify, err := fsnotify.NewWatcher()
 	if err != nil {
-		w.Log.Warn("watching for changes by looking only", "error", err)
+		w.Log.WarnContext(ctx, "watching for changes by looking only", "error", err)
 		w.loop(ctx, nil, nil)
 		return
 	}
@@ -89,7 +89,7 @@ func (w *Watcher) loop(ctx context.Context, notify *fsnotify.Watcher, events <-c
 func (w *Watcher) reload(ctx context.Context, notify *fsnotify.Watcher) (again bool) {
 	before := w.Paths()
 	if err := w.Reload(ctx); err != nil {
-		w.Log.Error("reload refused, the old one stays in force", "error", err)
+		w.Log.ErrorContext(ctx, "reload refused, the old one stays in force", "error", err)
 	}
 	w.subscribe(notify)
 	return !slices.Equal(before, w.Paths())

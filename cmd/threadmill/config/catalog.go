@@ -1,6 +1,7 @@
 package config
 
 import (
+	"maps"
 	"os"
 	"reflect"
 	"slices"
@@ -21,8 +22,7 @@ func (c *Config) EngineAgents() []engine.Agent {
 	return out
 }
 
-// Catalog returns the configuration and the capabilities in the engine's terms. What
-// channels and schedules name has to be among the capabilities.
+// Catalog returns the configuration and the capabilities in the engine's terms.
 func (c *Config) Catalog(set templates.Set) (engine.Catalog, error) {
 	all := make(map[string]engine.Agent, len(c.Agents))
 	enabled := make(map[string]engine.Agent, len(c.Agents))
@@ -34,9 +34,6 @@ func (c *Config) Catalog(set templates.Set) (engine.Catalog, error) {
 	}
 	capabilities, err := set.Bind(all)
 	if err != nil {
-		return engine.Catalog{}, err
-	}
-	if err := c.checkNamed(capabilities); err != nil {
 		return engine.Catalog{}, err
 	}
 	for key, cp := range capabilities {
@@ -54,12 +51,14 @@ func (c *Config) Catalog(set templates.Set) (engine.Catalog, error) {
 	}, nil
 }
 
-// checkNamed checks the capabilities that channels and schedules name.
-func (c *Config) checkNamed(capabilities map[string]engine.Capability) error {
+// CheckNamed returns a problem for each capability that a channel or a schedule names
+// and the catalog does not have. Nothing else suffers from that, so it is no reason
+// not to start.
+func (c *Config) CheckNamed(catalog engine.Catalog) error {
 	var problems strictyaml.Problems
 	named := func(path, key string) {
-		if _, ok := capabilities[key]; !ok && key != "" {
-			problems = append(problems, c.document.Problem(path, "must be one of the capabilities; `threadmill capabilities` lists them"))
+		if _, ok := catalog.Capabilities[key]; !ok && key != "" {
+			problems = append(problems, c.document.Problem(path, "is not among the capabilities; `threadmill capabilities` lists them"))
 		}
 	}
 	for _, key := range sortedKeys(c.Channels) {
@@ -105,9 +104,7 @@ func (a Agent) engine(id string) engine.Agent {
 // options returns what is said about an agent and means something to its adapter only.
 func (a Agent) options() map[string]any {
 	out := map[string]any{}
-	for name, value := range a.Options {
-		out[name] = value
-	}
+	maps.Copy(out, a.Options)
 	for name, value := range map[string]any{
 		"model": a.Model, "allowed_tools": a.AllowedTools, "disallowed_tools": a.DisallowedTools, "max_turns": a.MaxTurns,
 		"append_system_prompt": a.AppendSystemPrompt, "mcp_config": a.MCPConfig, "sandbox": a.Sandbox,

@@ -22,43 +22,43 @@ import (
 )
 
 // write writes a configuration into a new home and returns both.
-func write(t testing.TB, text string) (path, home string) {
-	t.Helper()
-	home = t.TempDir()
+func write(tb testing.TB, text string) (path, home string) {
+	tb.Helper()
+	home = tb.TempDir()
 	path = filepath.Join(home, config.FileName)
-	put(t, path, text)
+	put(tb, path, text)
 	return path, home
 }
 
-func put(t testing.TB, path, text string) {
-	t.Helper()
+func put(tb testing.TB, path, text string) {
+	tb.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 }
 
 // load loads a configuration that has to be right.
-func load(t testing.TB, text string, env ...string) *config.Config {
-	t.Helper()
-	path, home := write(t, text)
+func load(tb testing.TB, text string, env ...string) *config.Config {
+	tb.Helper()
+	path, home := write(tb, text)
 	c, err := config.Load(path, append(env, "THREADMILL_HOME="+home))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return c
 }
 
 // refused loads a configuration that has to be wrong and returns the problems, one a
 // line, without the path of the file.
-func refused(t testing.TB, text string, env ...string) []string {
-	t.Helper()
-	path, home := write(t, text)
+func refused(tb testing.TB, text string, env ...string) []string {
+	tb.Helper()
+	path, home := write(tb, text)
 	_, err := config.Load(path, append(env, "THREADMILL_HOME="+home))
 	if err == nil {
-		t.Fatal("the configuration was accepted")
+		tb.Fatal("the configuration was accepted")
 	}
 	return strings.Split(strings.ReplaceAll(err.Error(), path+":", ""), "\n")
 }
@@ -139,9 +139,9 @@ func TestNoFile(t *testing.T) {
 	}
 	var got []string
 	for _, a := range c.EngineAgents() {
-		got = append(got, a.ID+" "+a.Adapter+" "+strings.TrimPrefix(a.WorkingDir, home))
+		got = append(got, a.ID+" is "+a.Adapter+" in "+strings.TrimPrefix(a.WorkingDir, home))
 	}
-	if diff := cmp.Diff([]string{"demo demo /data/scratch", "shell command /data/scratch"}, got); diff != "" {
+	if diff := cmp.Diff([]string{"demo is demo in /data/scratch", "shell is command in /data/scratch"}, got); diff != "" {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff([]string{home + "/data/scratch"}, c.AllowedDirs()); diff != "" {
@@ -286,7 +286,7 @@ func TestEverySettingByEnvironment(t *testing.T) {
 	// All at once is not valid; what counts is that each is taken up.
 	file, home := write(t, "")
 	_, err := config.Load(file, append(env, "THREADMILL_HOME="+home))
-	for _, p := range strings.Split(fmt.Sprint(err), "\n") {
+	for p := range strings.SplitSeq(fmt.Sprint(err), "\n") {
 		if !strings.HasPrefix(p, "environment: THREADMILL_") {
 			t.Errorf("not taken from the environment: %s", p)
 		}
@@ -445,7 +445,11 @@ func TestUnknownCapability(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Catalog(set); err == nil || !strings.Contains(err.Error(), ":1:36: channels.slack:C01.capability: must be one of the capabilities") {
+	catalog, err := c.Catalog(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.CheckNamed(catalog); err == nil || !strings.Contains(err.Error(), ":1:36: channels.slack:C01.capability: is not among the capabilities") {
 		t.Errorf("got %v", err)
 	}
 }

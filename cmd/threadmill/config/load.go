@@ -142,8 +142,7 @@ func read(path string) ([]byte, error) {
 
 // cause is an error of the file system without the path.
 func cause(err error) string {
-	var pe *os.PathError
-	if errors.As(err, &pe) {
+	if pe, ok := errors.AsType[*os.PathError](err); ok {
 		return pe.Err.Error()
 	}
 	return err.Error()

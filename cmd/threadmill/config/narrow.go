@@ -82,8 +82,7 @@ func (a *Agent) narrowBy(id, path string) strictyaml.Problems {
 	}
 	var file narrowing
 	doc, err := strictyaml.Decode(path, data, &file)
-	var problems strictyaml.Problems
-	if errors.As(err, &problems) {
+	if problems, ok := errors.AsType[strictyaml.Problems](err); ok {
 		return problems
 	}
 	said, ok := file.Agents[id]
