@@ -104,9 +104,9 @@ func (r *rules) text(e agent.Entry) error {
 		part.WriteString(e.Content)
 		return nil
 	}
+	first := !r.whole[key]
 	r.whole[key] = true
-	streamed := part.String()
-	return need(streamed == "" || streamed == e.Content, "the parts of a text make up the whole")
+	return need(!first || part.Len() == 0 || part.String() == e.Content, "the parts of a text make up the whole")
 }
 
 func (r *rules) tool(e agent.Entry) error {

@@ -43,6 +43,9 @@ func Find(name string, env []string, dir string) (string, error) {
 		return path, runnable(path)
 	}
 	path := Lookup(env, "PATH")
+	if name == "" {
+		path = "" // joined to a directory it would be the directory
+	}
 	var denied error
 	for _, d := range filepath.SplitList(path) {
 		if !filepath.IsAbs(d) {

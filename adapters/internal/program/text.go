@@ -75,7 +75,8 @@ func quote(arg string) string {
 	case arg != "" && strings.IndexFunc(arg, special) < 0:
 		return arg
 	case strings.IndexFunc(arg, unprintable) >= 0:
-		return "$" + "'" + strings.ReplaceAll(strings.Trim(strconv.Quote(arg), `"`), "'", `\'`) + "'"
+		quoted := strconv.Quote(arg)
+		return "$'" + strings.ReplaceAll(quoted[1:len(quoted)-1], "'", `\'`) + "'"
 	default:
 		return "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
 	}
