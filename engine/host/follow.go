@@ -180,7 +180,7 @@ func (f *follower) checkLife(ctx context.Context) (res rundir.Result, over bool,
 		}
 	}
 	if proc.Alive(f.info.Pid, f.info.StartTime) {
-		f.pane.keep(ctx, f.info.Pane)
+		f.pane.keep(ctx, f.info)
 		return res, false, nil
 	}
 	// The result is written just before the end: look again now that the end is certain.

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/threadmill/threadmill/engine/proc"
 	"github.com/threadmill/threadmill/engine/rundir"
 )
 
@@ -22,14 +23,13 @@ type paneKeeper struct {
 
 // keep looks whether the pane is there, and opens one that shows the run where it is
 // not. It only ever logs: the run does not depend on its pane.
-func (k *paneKeeper) keep(ctx context.Context, wanted bool) {
-	if !wanted || k.given >= maxPanes || time.Now().Before(k.next) {
+func (k *paneKeeper) keep(ctx context.Context, info rundir.Info) {
+	if !info.Pane || k.given >= maxPanes || time.Now().Before(k.next) {
 		return
 	}
 	k.next = time.Now().Add(k.h.bounds.panes)
-	names, err := k.h.panes(ctx)
-	if err != nil || names == nil || names[session(k.id)] {
-		return // it is there, or tmux cannot tell
+	if !k.missing(ctx) || !proc.Alive(info.Pid, info.StartTime) {
+		return // a runner that has ended takes its pane along
 	}
 	k.given++
 	k.next = time.Now().Add(k.h.bounds.panes << k.given)
@@ -38,6 +38,17 @@ func (k *paneKeeper) keep(ctx context.Context, wanted bool) {
 		return
 	}
 	k.h.log.InfoContext(ctx, "gave a run a new pane, its own is gone", "execution", k.id)
+}
+
+// missing reports whether there surely is no pane. The list may be older than the
+// pane, so what is not in it is asked for by name.
+func (k *paneKeeper) missing(ctx context.Context) bool {
+	names, err := k.h.panes(ctx)
+	if err != nil || names == nil || names[session(k.id)] {
+		return false
+	}
+	there, err := k.h.tmux().HasSession(ctx, session(k.id))
+	return err == nil && !there
 }
 
 func (k *paneKeeper) open(ctx context.Context) error {

@@ -141,20 +141,27 @@ func (s *Server) greet(ctx context.Context, c *control) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+	// The configuration's commands are answered too, one by one, so our counting begins
+	// only after a mark of our own. What is refused (an option that this version does not
+	// have) is left out.
 	for _, words := range [][]string{
 		{"source-file", s.config},
 		{"set-option", "-t", "=" + holder + ":", "destroy-unattached", "on"},
-		{"refresh-client", "-f", "no-output"}, // unknown before tmux 3.2; the holder prints nothing anyway
+		{"refresh-client", "-f", "no-output"},
+		{"display-message", "-p", readyMark},
 	} {
-		_, err := c.do(ctx, words)
-		if err != nil && !refused(err) {
+		if err := c.write(ctx, quote(words)+"\n", nil); err != nil {
 			return err
 		}
-		if err != nil {
-			s.log.DebugContext(ctx, "tmux refused a setting", "command", words[0], "error", err)
-		}
 	}
-	return nil
+	select {
+	case <-c.synced:
+		return nil
+	case <-c.ended:
+		return errGone
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // wait returns after d, or earlier with the error of ctx.

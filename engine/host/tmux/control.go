@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -20,6 +21,9 @@ var errGone = errors.New("the connection to tmux was lost")
 
 // maxLine bounds a line of the control protocol; a longer one is not tmux speaking.
 const maxLine = 1 << 20
+
+// readyMark is printed by the last command of the greeting.
+const readyMark = "threadmill-ready"
 
 // block is the answer to one command.
 type block struct {
@@ -36,6 +40,7 @@ type control struct {
 	in, out *os.File
 	stderr  *tailBuffer
 	ready   chan block    // the answer to the client's own command line
+	synced  chan struct{} // closed at readyMark: from then on each command has one answer
 	ended   chan struct{} // nothing will be answered any more
 	reading sync.WaitGroup
 
@@ -60,7 +65,7 @@ func dial(ctx context.Context, argv []string) (*control, error) {
 	p.Stdin, p.Stdout = inR, outW
 	c := &control{
 		process: p, in: inW, out: outR, stderr: &tailBuffer{},
-		ready: make(chan block, 1), ended: make(chan struct{}),
+		ready: make(chan block, 1), synced: make(chan struct{}), ended: make(chan struct{}),
 	}
 	p.Stderr = c.stderr
 	err = p.Start()
@@ -76,24 +81,33 @@ func dial(ctx context.Context, argv []string) (*control, error) {
 func (c *control) read() {
 	defer close(c.ended)
 	r := bufio.NewReader(c.out)
-	for {
+	for synced := false; ; {
 		b, err := readBlock(r)
 		if err != nil {
 			return
 		}
-		if !b.ours {
+		switch {
+		case !b.ours:
 			select {
 			case c.ready <- b:
 			default: // a hook's; nobody asked
 			}
-			continue
+		case synced:
+			c.answer(b)
+		case slices.Equal(b.lines, []string{readyMark}):
+			synced = true
+			close(c.synced)
 		}
-		c.mu.Lock()
-		if len(c.waiting) > 0 {
-			c.waiting[0] <- b // has room for it
-			c.waiting = c.waiting[1:]
-		}
-		c.mu.Unlock()
+	}
+}
+
+// answer gives a block to the one who has waited longest.
+func (c *control) answer(b block) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.waiting) > 0 {
+		c.waiting[0] <- b // has room for it
+		c.waiting = c.waiting[1:]
 	}
 }
 
@@ -118,8 +132,8 @@ func (c *control) do(ctx context.Context, words []string) ([]string, error) {
 	}
 }
 
-// write queues the waiter and the line in one step, so answers find their waiters
-// by order alone.
+// write queues the waiter (nil: none) and the line in one step, so answers find their
+// waiters by order alone.
 func (c *control) write(ctx context.Context, line string, answer chan block) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -134,7 +148,9 @@ func (c *control) write(ctx context.Context, line string, answer chan block) err
 	if _, err := io.WriteString(c.in, line); err != nil {
 		return fmt.Errorf("%w: %w", errGone, err)
 	}
-	c.waiting = append(c.waiting, answer)
+	if answer != nil {
+		c.waiting = append(c.waiting, answer)
+	}
 	return nil
 }
 

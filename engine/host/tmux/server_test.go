@@ -295,6 +295,31 @@ func TestManyAtOnce(t *testing.T) {
 	}
 }
 
+// tmux answers the commands of its configuration as well; none of these answers may
+// be taken for that to a command of ours.
+func TestAnswersBelongToTheirCommands(t *testing.T) {
+	t.Parallel()
+	for range 10 {
+		s, _ := start(t, 20*time.Second)
+		var wg sync.WaitGroup
+		for i := range 5 {
+			wg.Go(func() {
+				if there, err := s.HasSession(t.Context(), "none"); err != nil || there {
+					t.Errorf("a session that does not exist is there: %v, error %v", there, err)
+				}
+				name := fmt.Sprint("s", i)
+				if err := s.NewSession(t.Context(), name, "1", []string{"/bin/cat", "-"}); err != nil {
+					t.Error(err)
+				}
+				if there, err := s.HasSession(t.Context(), name); err != nil || !there {
+					t.Errorf("a session that exists is not there: %v, error %v", there, err)
+				}
+			})
+		}
+		wg.Wait()
+	}
+}
+
 func TestVersion(t *testing.T) {
 	t.Parallel()
 	s, _ := start(t, 0)
