@@ -95,18 +95,17 @@ func announce(dir, socket string, began time.Time, pane bool) error {
 	})
 }
 
-// writeResult writes how the run ended, so that it is there after a power failure too:
-// the files it speaks of first, then itself, then its name.
+// writeResult writes how the run ended. The events, which followers count on, and the
+// result itself are on the disk before its name is, so a power failure leaves either no
+// result or a true one. The log is left to the system: it can be large, and waiting for
+// the disk would hold up every end for the sake of its last lines.
 func writeResult(dir string, res rundir.Result) error {
-	for _, name := range []string{rundir.EventsFile, rundir.LogFile} {
-		if err := syncFile(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("write the result: %w", err)
-		}
-	}
 	draft := filepath.Join(dir, "."+rundir.ResultFile)
 	err := rundir.WriteJSON(draft, res)
-	if err == nil {
-		err = syncFile(draft)
+	for _, path := range []string{filepath.Join(dir, rundir.EventsFile), draft} {
+		if err == nil {
+			err = syncFile(path)
+		}
 	}
 	if err == nil {
 		err = os.Rename(draft, filepath.Join(dir, rundir.ResultFile))
@@ -122,6 +121,9 @@ func writeResult(dir string, res rundir.Result) error {
 
 func syncFile(path string) error {
 	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // a run that was refused has not written it
+	}
 	if err != nil {
 		return err
 	}

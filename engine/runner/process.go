@@ -23,6 +23,10 @@ const (
 	drainWait = 2 * time.Second
 	// pumpBuffer is how much output is read at once.
 	pumpBuffer = 256 << 10
+	// smallRead and pumpRest say when a pump lets small writes gather, and for how long;
+	// the pipe takes what is written meanwhile.
+	smallRead = 16 << 10
+	pumpRest  = time.Millisecond
 	// tailBytes is how much of stderr is kept for error messages.
 	tailBytes = 4 << 10
 )
@@ -130,24 +134,43 @@ func (p *process) abandon() {
 // the program is not stopped by a full pipe before it is stopped properly.
 func (p *process) pump(from *pipe, to sink, failed func(error)) {
 	p.pumps.Go(func() {
+		var bad error
 		buf := make([]byte, pumpBuffer)
-		var bad bool
-		for {
+		for rest := newPacer(); ; {
 			n, err := from.Read(buf)
-			if n > 0 && !bad {
-				if _, werr := to.Write(buf[:n]); werr != nil {
-					bad = true
-					failed(werr)
+			if n > 0 && bad == nil {
+				if _, bad = to.Write(buf[:n]); bad != nil {
+					failed(bad)
 				}
 			}
 			if err != nil {
 				break
 			}
+			rest.after(n)
 		}
-		if err := to.Flush(); err != nil && !bad {
+		if err := to.Flush(); err != nil && bad == nil {
 			failed(err)
 		}
 	})
+}
+
+// pacer makes a reader of many small writes take a short rest between them, so that
+// they come in one piece instead of waking it for each. A slow writer is read at once.
+type pacer struct {
+	timer *time.Timer
+	last  time.Time
+}
+
+func newPacer() *pacer { return &pacer{timer: time.NewTimer(0)} }
+
+func (r *pacer) after(n int) {
+	now := time.Now()
+	if n < smallRead && now.Sub(r.last) < 2*pumpRest {
+		r.timer.Reset(pumpRest)
+		<-r.timer.C
+		now = time.Now()
+	}
+	r.last = now
 }
 
 // Pid returns the process id.

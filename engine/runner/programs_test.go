@@ -35,7 +35,11 @@ func programMain(args []string) int {
 			fmt.Println(e)
 		}
 	case "flood":
-		flood(args[1])
+		flood(args[1], 64<<10)
+	case "flood-lines":
+		flood(args[1], 100)
+	case "touch":
+		_ = os.WriteFile(args[1], nil, 0o600)
 	case "lines":
 		n, _ := strconv.Atoi(args[1])
 		for i := range n {
@@ -60,12 +64,13 @@ func programMain(args []string) int {
 
 func wait(d time.Duration) { <-time.After(d) }
 
-func flood(size string) {
+// flood writes lines of 100 bytes, in blocks.
+func flood(size string, block int) {
 	n, _ := strconv.Atoi(size)
 	line := append(bytes.Repeat([]byte("x"), 99), '\n')
-	block := bytes.Repeat(line, 640)
+	lines := bytes.Repeat(line, max(1, block/len(line)))
 	for n > 0 {
-		m, err := os.Stdout.Write(block[:min(n, len(block))])
+		m, err := os.Stdout.Write(lines[:min(n, len(lines))])
 		if err != nil {
 			return
 		}

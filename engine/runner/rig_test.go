@@ -24,7 +24,7 @@ const secret = "s3cret-V4lue"
 
 // rig is an execution's directory and the runner that runs it.
 type rig struct {
-	t       *testing.T
+	t       testing.TB
 	dir     string
 	spec    rundir.Spec
 	secrets rundir.Secrets
@@ -34,7 +34,7 @@ type rig struct {
 }
 
 // newRig prepares a run of a test program by the command adapter.
-func newRig(t *testing.T, argv ...string) *rig {
+func newRig(t testing.TB, argv ...string) *rig {
 	t.Helper()
 	short, err := os.MkdirTemp("", "tm") // a socket's path must be short
 	if err != nil {

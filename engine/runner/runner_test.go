@@ -28,7 +28,7 @@ type want struct {
 	message string // part of it
 }
 
-func (w want) check(t *testing.T, g *rig, res rundir.Result) {
+func (w want) check(t testing.TB, g *rig, res rundir.Result) {
 	t.Helper()
 	code := 0
 	if res.ExitCode != nil {
