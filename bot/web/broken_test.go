@@ -33,6 +33,30 @@ func (u *unreadable) Entries(context.Context, int64, int) ([]agent.Entry, error)
 
 func (u *unreadable) OpenLog() (engine.Log, error) { return nil, u.err }
 
+// failsLater makes an engine whose logs open but cannot be read.
+type failsLater struct{ web.Engine }
+
+func (f *failsLater) install(o *web.Options) {
+	f.Engine = o.Engine
+	o.Engine = f
+}
+
+func (f *failsLater) Files(ctx context.Context, ref string) (engine.Files, error) {
+	files, err := f.Engine.Files(ctx, ref)
+	return &unreadableLog{files}, err
+}
+
+type unreadableLog struct{ engine.Files }
+
+func (u *unreadableLog) OpenLog() (engine.Log, error) {
+	log, err := u.Files.OpenLog()
+	return &noLog{log}, err
+}
+
+type noLog struct{ engine.Log }
+
+func (noLog) ReadAt([]byte, int64) (int, error) { return 0, errLater }
+
 // broken is an engine that answers nothing but an error, or panics where there is
 // none.
 type broken struct {

@@ -3,7 +3,10 @@ package web
 import (
 	"context"
 	"errors"
+	"io"
+	"net"
 	"net/http"
+	"os"
 	"strconv"
 	"time"
 
@@ -136,17 +139,19 @@ func (s *Server) streamed(r *http.Request, err error) {
 		return
 	case r.Context().Err() != nil:
 		s.log.DebugContext(r.Context(), "stream ended by the client", "path", r.URL.Path)
-	case isTimeout(err):
-		s.log.InfoContext(r.Context(), "stream cut: its client does not read", "path", r.URL.Path)
+	case disconnected(err):
+		s.log.DebugContext(r.Context(), "stream ended by the connection", "path", r.URL.Path, "error", err)
 	default:
 		s.reference(r, "stream failed", "error", err)
 	}
 	panic(http.ErrAbortHandler)
 }
 
-func isTimeout(err error) bool {
-	var t interface{ Timeout() bool }
-	return errors.As(err, &t) && t.Timeout()
+// disconnected reports whether a connection broke, or its client does not read.
+func disconnected(err error) bool {
+	var network *net.OpError
+	return errors.As(err, &network) || errors.Is(err, net.ErrClosed) || errors.Is(err, io.EOF) ||
+		errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded)
 }
 
 func statusEvent(x engine.Execution) api.StatusEvent {

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"bufio"
 	"encoding/json"
 	"errors"
 	"io"
@@ -24,8 +25,8 @@ func actor(*http.Request) string { return "web" }
 // readBody decodes a request's body into v and refuses what v does not know. With
 // optional, no body at all leaves v as it is.
 func readBody(r *http.Request, v any, optional bool) error {
-	body := http.MaxBytesReader(nil, r.Body, maxBody)
-	if optional && r.ContentLength == 0 {
+	body := bufio.NewReader(http.MaxBytesReader(nil, r.Body, maxBody))
+	if _, err := body.Peek(1); optional && errors.Is(err, io.EOF) {
 		return nil
 	}
 	if err := checkType(r); err != nil {

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/getkin/kin-openapi/openapi3filter"
 	"go.uber.org/goleak"
 
 	"github.com/threadmill/threadmill/bot/web"
@@ -25,7 +26,10 @@ import (
 	"github.com/threadmill/threadmill/storage"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	openapi3filter.RegisterBodyDecoder("text/event-stream", openapi3filter.PlainBodyDecoder)
+	goleak.VerifyTestMain(m)
+}
 
 const (
 	token    = "0123456789abcdef0123456789abcdef"

@@ -72,25 +72,55 @@ func (s *Server) socketLog(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
+// errTalked ends a socket whose client said something.
+var errTalked = errors.New("the client sent a message")
+
 // serveSocket runs a connection to its end and closes it with the code that tells why.
 func (s *Server) serveSocket(r *http.Request, conn *websocket.Conn, run func(context.Context) error) {
-	defer conn.CloseNow() //nolint:errcheck // closed already, as a rule
 	conn.SetReadLimit(socketReadLimit)
-	ctx := conn.CloseRead(r.Context()) // answers pings; ends when the client goes or says anything
+	ctx, cancel := context.WithCancelCause(r.Context())
+	defer cancel(nil)
+	// The connection's own CloseRead would wait for itself when a client talks.
+	reading := make(chan struct{})
+	go func() {
+		defer close(reading)
+		cancel(listen(ctx, conn))
+	}()
 	err := run(ctx)
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	s.hangUp(r, conn, err)
+	_ = conn.CloseNow() // closed already, as a rule
+	<-reading
+}
+
+// listen answers pings until the client goes, or says something.
+func listen(ctx context.Context, conn *websocket.Conn) error {
+	if _, _, err := conn.Reader(ctx); err != nil {
+		return err
+	}
+	return errTalked
+}
+
+// hangUp closes a connection; err is why its stream ended.
+func (s *Server) hangUp(r *http.Request, conn *websocket.Conn, err error) {
+	code, reason := websocket.StatusNormalClosure, ""
 	switch {
 	case err == nil:
-		_ = conn.Close(websocket.StatusNormalClosure, "")
 	case errors.Is(err, errStopping):
-		_ = conn.Close(websocket.StatusGoingAway, "the service is stopping")
-	case ctx.Err() != nil, isTimeout(err):
-		s.log.DebugContext(r.Context(), "socket ended by the client", "path", r.URL.Path)
+		code, reason = websocket.StatusGoingAway, "the service is stopping"
+	case errors.Is(err, errTalked):
+		code, reason = websocket.StatusPolicyViolation, "this stream takes no messages"
+	case r.Context().Err() != nil, websocket.CloseStatus(err) != -1, disconnected(err):
+		s.log.DebugContext(r.Context(), "socket ended by the client", "path", r.URL.Path, "error", err)
+		return
 	default:
-		ref := s.reference(r, "socket failed", "error", err)
-		b, _ := json.Marshal(api.SocketMessage{Type: api.SocketError, Data: "internal error, reference " + ref, Timestamp: time.Now().UTC()}) // plain values
-		_ = conn.Write(ctx, websocket.MessageText, b)
-		_ = conn.Close(websocket.StatusInternalError, "internal error, reference "+ref)
+		code, reason = websocket.StatusInternalError, "internal error, reference "+s.reference(r, "socket failed", "error", err)
+		l := logSocket{ctx: r.Context(), conn: conn}
+		_ = l.send(api.SocketMessage{Type: api.SocketError, Data: reason}) // it is told once more in closing
 	}
+	_ = conn.Close(code, reason) // a client that has gone needs none
 }
 
 // logSocket is a log as messages of a WebSocket.
