@@ -114,6 +114,9 @@ func answers(t *testing.T, s Subject) {
 	d.sees(s.Answer.Want)
 	d.succeeds()
 	d.knows("its process", func(e agent.Entry) bool { return e.Status != nil && e.Status.Pid != 0 })
+	if in, out := d.rt.Wired(); s.Adapter.Traits().Messages && (in == 0 || out == 0) {
+		t.Errorf("%d lines to the agent and %d from it were noted for diagnosis", in, out)
+	}
 	if s.Adapter.Traits().Resume {
 		d.knows("its session", func(e agent.Entry) bool { return e.Status != nil && e.Status.SessionRef != "" })
 	}

@@ -35,13 +35,14 @@ type Runtime struct {
 	mu    sync.Mutex
 	procs []*process
 	log   []string
-	wire  map[agent.WireDir]int
+	in    int // lines of the protocol, to the agent
+	out   int // and from it
 }
 
 // NewRuntime returns a runtime that lives as long as the test.
 func NewRuntime(t testing.TB) *Runtime {
 	t.Helper()
-	r := &Runtime{bell: make(chan struct{}, 1), wire: map[agent.WireDir]int{}}
+	r := &Runtime{bell: make(chan struct{}, 1)}
 	t.Cleanup(r.stop)
 	return r
 }
@@ -72,7 +73,18 @@ func (r *Runtime) Start(c agent.Command) (agent.Process, error) {
 func (r *Runtime) Wire(dir agent.WireDir, _ []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.wire[dir]++
+	if dir == agent.WireIn {
+		r.in++
+	} else {
+		r.out++
+	}
+}
+
+// Wired returns how many lines of the protocol went to the agent and came from it.
+func (r *Runtime) Wired() (in, out int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.in, r.out
 }
 
 // Print keeps text as lines of the log.

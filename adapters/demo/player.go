@@ -117,8 +117,7 @@ func readRequests(stdin io.Reader, to chan<- request, quit <-chan struct{}) {
 // run is the life of the program.
 func (p *player) run(ctx context.Context) int {
 	err := p.converse(ctx)
-	var f *fatal
-	if errors.As(err, &f) {
+	if f, ok := errors.AsType[*fatal](err); ok {
 		p.emit(f.event)
 	}
 	if ferr := p.out.Flush(); ferr != nil && err == nil {

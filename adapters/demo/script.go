@@ -121,26 +121,43 @@ func hasCommand(line string) bool {
 // plain text.
 func parseStep(text string) (s step, ok bool) {
 	first, rest := cutWord(text)
-	parse, ok := parsers()[word(strings.ToLower(first))]
-	if !ok {
-		return step{word: wTalk, text: text}, false
-	}
 	s = step{word: word(strings.ToLower(first)), text: rest}
-	if !parse(&s, rest) {
+	parse := parserOf(s.word)
+	if parse == nil || !parse(&s, rest) {
 		return step{word: wTalk, text: text}, false
 	}
 	return s, true
 }
 
-// parsers tells how the rest of each word's step is read; false means that it makes no
-// sense after that word.
-func parsers() map[word]func(*step, string) bool {
-	return map[word]func(*step, string) bool{
-		wSay: someText, wThink: someText, wTool: parseCommand, wApprove: parseCommand,
-		wLines: parseLines, wSleep: parseSleep, wLimit: parseSleep, wAsk: parseAsk, wEdit: parseEdit,
-		wUsage: parseUsage, wFlood: parseFlood, wFork: parseFork, wFail: anyText,
-		wCrash: noText, wIgnoreTerm: noText, wEnv: noText, wRecall: noText,
+// parserOf returns what reads the rest of a word's step; it answers false where the
+// rest makes no sense after that word. Nil: there is no such word.
+func parserOf(w word) func(*step, string) bool {
+	switch w {
+	case wSay, wThink:
+		return someText
+	case wTool, wApprove:
+		return parseCommand
+	case wLines:
+		return parseLines
+	case wSleep, wLimit:
+		return parseSleep
+	case wAsk:
+		return parseAsk
+	case wEdit:
+		return parseEdit
+	case wUsage:
+		return parseUsage
+	case wFlood:
+		return parseFlood
+	case wFork:
+		return parseFork
+	case wFail:
+		return anyText
+	case wCrash, wIgnoreTerm, wEnv, wRecall:
+		return noText
+	case wTalk: // is what the others are not
 	}
+	return nil
 }
 
 func anyText(*step, string) bool         { return true }

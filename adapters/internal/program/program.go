@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/threadmill/threadmill/engine/agent"
@@ -68,8 +69,8 @@ func Find(name string, env []string, dir string) (string, error) {
 // Lookup returns the value of key in env, or nothing. The last one counts, as it does
 // for the process.
 func Lookup(env []string, key string) string {
-	for i := len(env) - 1; i >= 0; i-- {
-		if v, ok := strings.CutPrefix(env[i], key+"="); ok {
+	for _, kv := range slices.Backward(env) {
+		if v, ok := strings.CutPrefix(kv, key+"="); ok {
 			return v
 		}
 	}
