@@ -32,7 +32,7 @@ type Agent struct {
 	EnvAllowlist    []string       `json:"envAllowlist,omitempty"`
 	MaxConcurrent   int            `json:"maxConcurrent"` // 0: no limit of its own
 	OnBusy          OnBusy         `json:"onBusy"`
-	IdleTimeout     time.Duration  `json:"-"`
+	IdleTimeout     time.Duration  `json:"-"` // how long it stays up for a reply; 0: it ends with its turn
 	ApprovalTimeout time.Duration  `json:"-"`
 	Timeout         time.Duration  `json:"-"`
 	MaxOutputBytes  int64          `json:"maxOutputBytes,omitempty"`

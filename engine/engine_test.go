@@ -57,7 +57,7 @@ func newFixture(t *testing.T, change func(*engine.Catalog)) *fixture {
 	dir := t.TempDir()
 	f.cat = engine.Catalog{
 		AllowedDirs:  []string{dir},
-		Agents:       map[string]engine.Agent{"bot": {ID: "bot", Adapter: "talker", WorkingDir: dir, MaxConcurrent: 2, OnBusy: engine.BusyQueue}},
+		Agents:       map[string]engine.Agent{"bot": {ID: "bot", Adapter: "talker", WorkingDir: dir, MaxConcurrent: 2, OnBusy: engine.BusyQueue, IdleTimeout: time.Minute}},
 		Capabilities: map[string]engine.Capability{"chat": {ID: "chat", Label: "Chat", AgentID: "bot", Mode: engine.ModePrompt}},
 	}
 	if change != nil {

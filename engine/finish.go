@@ -115,6 +115,16 @@ func (e *Engine) lost(ctx context.Context, id string) error {
 	return nil
 }
 
+// drop settles an execution that was cancelled before its runner showed up, and makes
+// sure that none shows up later.
+func (e *Engine) drop(ctx context.Context, id string) error {
+	ended, err := e.sweep(ctx, id)
+	if err != nil {
+		return err
+	}
+	return e.finish(ctx, id, Change{To: Cancelled, Ended: ended})
+}
+
 // resumeLost continues a lost run by itself, a bounded number of times in a row.
 func (e *Engine) resumeLost(ctx context.Context, x Execution) {
 	policy := e.catalog.Load().OnLost

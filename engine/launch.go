@@ -8,10 +8,6 @@ import (
 	"github.com/threadmill/threadmill/engine/safety"
 )
 
-// defaultIdleTimeout is how long an agent stays up for a reply unless it says
-// otherwise.
-const defaultIdleTimeout = 10 * time.Minute
-
 // prepare builds everything a runner needs from a stored execution. What was checked
 // when it was asked for is checked again: it may have waited in the queue for hours.
 func (e *Engine) prepare(x Execution) (rundir.Spec, rundir.Secrets, error) {
@@ -49,13 +45,10 @@ func (e *Engine) prepare(x Execution) (rundir.Spec, rundir.Secrets, error) {
 
 // idleTimeout is how long the execution stays up after a turn.
 func idleTimeout(x Execution, a Agent) time.Duration {
-	switch {
-	case x.Once:
+	if x.Once {
 		return 0
-	case a.IdleTimeout > 0:
-		return a.IdleTimeout
 	}
-	return defaultIdleTimeout
+	return a.IdleTimeout
 }
 
 // first returns the first value that says something.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/threadmill/threadmill/engine/agent"
 	"github.com/threadmill/threadmill/engine/rundir"
+	"github.com/threadmill/threadmill/engine/safety"
 )
 
 const (
@@ -44,10 +45,14 @@ func (e *Engine) Send(ctx context.Context, ref string, m MessageRequest) (Comman
 	case x.Status == Cancelling:
 		return Command{}, Errorf(CodeConflict, "execution #%d is being stopped", x.Number)
 	}
+	text, err := safety.Text("text", m.Text)
+	if err != nil {
+		return Command{}, refusal("the message", err)
+	}
 	id := first(m.ID, rundir.NewID())
 	return e.order(ctx, x, rundir.Command{
 		ID: id, Op: rundir.OpMessage, OnBusy: string(m.OnBusy), By: m.By,
-		Message: &agent.Message{ID: id, Text: m.Text, From: m.By, Attachments: m.Attachments},
+		Message: &agent.Message{ID: id, Text: text, From: m.By, Attachments: m.Attachments},
 	}, "execution.message")
 }
 

@@ -78,7 +78,7 @@ func (e *Engine) see(ctx context.Context, r *run, x Execution) {
 			case ActLost:
 				err = e.lost(ctx, r.id)
 			case ActDrop:
-				err = e.finish(ctx, r.id, Change{To: Cancelled})
+				err = e.drop(ctx, r.id)
 			}
 		}
 		if err == nil {

@@ -52,6 +52,9 @@ func (e *Engine) Submit(ctx context.Context, q Request) (x Execution, created bo
 
 // resolve turns a request into an execution that can be stored, or says why not.
 func (e *Engine) resolve(ctx context.Context, q Request) (NewExecution, error) {
+	if err := q.clean(); err != nil {
+		return NewExecution{}, err
+	}
 	parent, task, err := e.lineage(ctx, &q)
 	if err != nil {
 		return NewExecution{}, err
@@ -91,6 +94,17 @@ func (e *Engine) resolve(ctx context.Context, q Request) (NewExecution, error) {
 		Execution: x, Task: task, RejectAt: rejectAt(a), TaskFree: q.taskFree,
 		Audit: Audit{At: x.CreatedAt, Actor: q.By, Action: "execution.create", Object: x.ID, Allowed: true, Detail: map[string]any{"capability": c.ID, "agent": a.ID}},
 	}, nil
+}
+
+// clean checks the words of a request: what shows them later must be safe from them.
+func (q *Request) clean() (err error) {
+	if q.Text, err = safety.Text("text", q.Text); err != nil {
+		return refusal("the request", err)
+	}
+	if q.Title, err = safety.Text("title", q.Title); err != nil {
+		return refusal("the request", err)
+	}
+	return nil
 }
 
 // lineage finds the parent and the task that a request names, and lets the request

@@ -85,6 +85,9 @@ func (a *app) serve(ctx context.Context, log *slog.Logger) (err error) {
 	if err := s.open(ctx); err != nil {
 		return err
 	}
+	if _, err := s.host.Check(ctx); err != nil { // and the first run does not wait for tmux
+		s.log.Warn("runs get no terminal", "reason", err)
+	}
 	if err := s.engine.Start(ctx); err != nil {
 		return fmt.Errorf("take up what was running: %w", err)
 	}
@@ -143,9 +146,16 @@ func (s *server) put(cfg *config.Config, self string) error {
 	if err != nil {
 		return err
 	}
-	catalog, err := cfg.Catalog(set)
+	narrowed, problems := cfg.Narrow()
+	if err := problems.OrNil(); err != nil {
+		s.log.Warn("a repository's own file disables its agent", "error", err)
+	}
+	catalog, err := narrowed.Catalog(set)
 	if err != nil {
 		return err
+	}
+	if err := cfg.CheckNamed(catalog); err != nil {
+		s.log.Warn("the configuration names what there is not", "error", err)
 	}
 	for id, a := range catalog.Agents {
 		if a.Adapter == demoAdapter && a.Binary == "" {
