@@ -67,7 +67,11 @@ func Dial(ctx context.Context, socket, executionID string) (*Client, Hello, erro
 
 func shakeHands(conn net.Conn, lines *bufio.Scanner, executionID string) (Hello, error) {
 	var hello Hello
-	if err := writeLine(conn, Hello{Version: Version, ExecutionID: executionID}); err != nil {
+	line, err := controlLine(Hello{Version: Version, ExecutionID: executionID})
+	if err != nil {
+		return hello, err
+	}
+	if _, err := conn.Write(line); err != nil {
 		return hello, err
 	}
 	if err := scanLine(lines, &hello); err != nil {
@@ -159,11 +163,14 @@ func (c *Client) forget(id string, reply chan Reply) {
 }
 
 func (c *Client) send(cmd Command) error {
+	line, err := controlLine(cmd)
+	if err != nil {
+		return err
+	}
 	c.writing.Lock()
 	defer c.writing.Unlock()
 	_ = c.conn.SetWriteDeadline(time.Now().Add(controlWait))
-	err := writeLine(c.conn, cmd)
-	if err != nil {
+	if _, err = c.conn.Write(line); err != nil {
 		_ = c.conn.Close() // half a line may be out: nothing after it would be understood
 	}
 	return err
@@ -211,15 +218,14 @@ func scanLine(s *bufio.Scanner, v any) error {
 	return json.Unmarshal(s.Bytes(), v)
 }
 
-// writeLine writes v as one line in one write.
-func writeLine(conn net.Conn, v any) error {
+// controlLine encodes v as one line.
+func controlLine(v any) ([]byte, error) {
 	b, err := json.Marshal(v)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if len(b) >= MaxControlLine {
-		return fmt.Errorf("a line of %d bytes is longer than the limit of %d", len(b), MaxControlLine)
+		return nil, fmt.Errorf("a line of %d bytes is longer than the limit of %d", len(b), MaxControlLine)
 	}
-	_, err = conn.Write(append(b, '\n'))
-	return err
+	return append(b, '\n'), nil
 }

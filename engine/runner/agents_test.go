@@ -53,7 +53,7 @@ func outcomeOf(st agent.ExitStatus) agent.Outcome {
 	return o
 }
 
-func (s *commandSession) Entries() <-chan agent.Entry { return s.entries }
+func (s *commandSession) Entries() <-chan agent.Entry               { return s.entries }
 func (s *commandSession) Send(context.Context, agent.Message) error { return agent.ErrUnsupported }
 
 func (s *commandSession) Interrupt(context.Context) error { return agent.ErrUnsupported }
