@@ -206,7 +206,10 @@ func TestFlood(t *testing.T) {
 
 func TestTool(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
+	dir, err := filepath.EvalSymlinks(t.TempDir()) // as pwd shows it
+	if err != nil {
+		t.Fatal(err)
+	}
 	got := tools(play(t, dir, `tool sh -c 'pwd; echo "$0"; exit 3' '$(id);x'; tool no-such-program; tool sh -c 'yes | head -c 100000'`))
 	if len(got) != 6 {
 		t.Fatalf("%d tool entries, want 6: %+v", len(got), got)
