@@ -160,7 +160,7 @@ func TestEnvironment(t *testing.T) {
 		if x.Status != engine.Succeeded || !strings.Contains(log, "THREADMILL_EXECUTION="+x.ID) {
 			t.Errorf("%v: it ended as %s and wrote:\n%s", body, x.Status, log)
 		}
-		for _, secret := range []string{"must-not-reach-an-agent", "THREADMILL_HOME", "THREADMILL_LISTEN", "THREADMILL_CONFIG", "XDG_RUNTIME_DIR", "TMUX"} {
+		for _, secret := range []string{"must-not-reach-an-agent", "THREADMILL_HOME", "THREADMILL_LISTEN", "THREADMILL_CONFIG", "RUNTIME_DIRECTORY", "TMUX"} {
 			if strings.Contains(log, secret) {
 				t.Errorf("%v: the environment holds %s:\n%s", body, secret, log)
 			}

@@ -158,10 +158,7 @@ func (s *server) put(cfg *config.Config, self string) error {
 		s.log.Warn("the configuration names what there is not", "error", err)
 	}
 	for id, a := range catalog.Agents {
-		if a.Adapter == demoAdapter && a.Binary == "" {
-			a.Binary, a.Args = self, []string{demoAgentCommand}
-			catalog.Agents[id] = a
-		}
+		catalog.Agents[id] = ownProgram(a, self)
 	}
 	return s.engine.SetCatalog(catalog)
 }
@@ -267,16 +264,17 @@ func (s *server) greet() {
 In another terminal:
 
   threadmill run demo "say hello; lines 5 300ms; say done"
-  threadmill run uptime
+  threadmill run list-files
   threadmill ps
   threadmill doctor
 
 `, thisBuild().Version, source, s.cfg.DataDir, s.listen.Addr(), filepath.Join(s.cfg.DataDir, "api-token"))
 }
 
-// runDir is where sockets are: short, private, and the same at the next start.
+// runDir is where sockets are: short, private, and the same at the next start. The
+// session's XDG_RUNTIME_DIR is none of it: it goes at logout, and runs do not.
 func (a *app) runDir(data string) string {
-	base := a.getenv("XDG_RUNTIME_DIR")
+	base := a.getenv("RUNTIME_DIRECTORY") // what systemd made for the service
 	if base == "" || !filepath.IsAbs(base) {
 		base = filepath.Join("/tmp", "threadmill-"+strconv.Itoa(os.Getuid()))
 	}

@@ -85,7 +85,7 @@ func newService(tb testing.TB, config string, capabilities map[string]string) *s
 	}
 	s.env = []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + filepath.Join(s.home, "home"), "TMPDIR=" + s.home,
-		"XDG_RUNTIME_DIR=" + s.home, "THREADMILL_HOME=" + s.home, "THREADMILL_LISTEN=" + s.address,
+		"RUNTIME_DIRECTORY=" + s.home, "THREADMILL_HOME=" + s.home, "THREADMILL_LISTEN=" + s.address,
 		"THREADMILL_PUBLIC_URL=http://" + s.address,
 		"SERVICE_SECRET=must-not-reach-an-agent",
 	}
