@@ -143,7 +143,7 @@ func (h *host) find(id string) *run {
 }
 
 // run waits until an execution was launched.
-func (h *host) run(t *testing.T, id string) *run {
+func (h *host) run(t testing.TB, id string) *run {
 	t.Helper()
 	eventually(t, func() (bool, string) { return h.find(id) != nil, "not launched" })
 	return h.find(id)
@@ -215,7 +215,7 @@ func (r *run) ring() {
 }
 
 // log writes whole lines, with their prefixes.
-func (r *run) log(t *testing.T, lines ...string) {
+func (r *run) log(t testing.TB, lines ...string) {
 	t.Helper()
 	if len(lines) == 0 {
 		return

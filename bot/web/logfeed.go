@@ -80,7 +80,7 @@ func (f *logFeed) fill() (more bool, err error) {
 	}
 	have := len(f.buf)
 	if cap(f.buf) < have+f.size {
-		f.buf = append(make([]byte, 0, have+f.size), f.buf...)
+		f.buf = append(make([]byte, 0, max(have+f.size, 2*have)), f.buf...)
 	}
 	n, err := f.log.ReadAt(f.buf[have:have+f.size], f.off+int64(have))
 	f.buf = f.buf[:have+n]

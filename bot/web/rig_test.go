@@ -48,7 +48,7 @@ type rig struct {
 }
 
 // newRig starts one; change may alter the options.
-func newRig(t *testing.T, change func(*web.Options)) *rig {
+func newRig(t testing.TB, change func(*web.Options)) *rig {
 	t.Helper()
 	dir := t.TempDir()
 	db, err := storage.Open(t.Context(), dir)
@@ -140,7 +140,7 @@ func catalog(dir string) engine.Catalog {
 }
 
 // start creates an execution and waits until its runner has started.
-func (r *rig) start(t *testing.T, capability, text string) (engine.Execution, *run) {
+func (r *rig) start(t testing.TB, capability, text string) (engine.Execution, *run) {
 	t.Helper()
 	x, err := r.client.Create(t.Context(), api.CreateRequest{Capability: capability, Text: text})
 	if err != nil {
@@ -159,7 +159,7 @@ func (r *rig) finished(t *testing.T, lines ...string) engine.Execution {
 }
 
 // await polls until the execution's status is as wanted.
-func (r *rig) await(t *testing.T, ref string, want func(engine.Status) bool) engine.Execution {
+func (r *rig) await(t testing.TB, ref string, want func(engine.Status) bool) engine.Execution {
 	t.Helper()
 	var x engine.Execution
 	eventually(t, func() (bool, string) {
@@ -173,7 +173,7 @@ func (r *rig) await(t *testing.T, ref string, want func(engine.Status) bool) eng
 }
 
 // eventually polls a condition within the deadline.
-func eventually(t *testing.T, met func() (bool, string)) {
+func eventually(t testing.TB, met func() (bool, string)) {
 	t.Helper()
 	for end := time.Now().Add(deadline); ; {
 		ok, why := met()
