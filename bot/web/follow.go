@@ -142,7 +142,7 @@ func (s *Server) streamed(r *http.Request, err error) {
 	case disconnected(err):
 		s.log.DebugContext(r.Context(), "stream ended by the connection", "path", r.URL.Path, "error", err)
 	default:
-		s.reference(r, "stream failed", "error", err)
+		s.reference(r, "error", err)
 	}
 	panic(http.ErrAbortHandler)
 }

@@ -110,7 +110,7 @@ func (s *Server) recoverPanic(w *recorder, r *http.Request) {
 		return
 	}
 	if v != http.ErrAbortHandler { //nolint:errorlint // net/http compares the panic value itself
-		ref := s.reference(r, "request panicked", "panic", v, "stack", string(debug.Stack()))
+		ref := s.reference(r, "panic", v, "stack", string(debug.Stack()))
 		if w.status == 0 {
 			s.failWith(w, r, ref)
 			return

@@ -272,7 +272,7 @@ func TestServeEndsItsStreamsAndReturns(t *testing.T) {
 	r.client = client.New(r.http.URL, token)
 	s := r.open(t, logPath(x.ID)+"/stream", "")
 	s.until("catchup")
-	conn, _ := r.dial(t, logPath(x.ID)+"/ws", nil)
+	conn := r.dial(t, logPath(x.ID)+"/ws", nil)
 	closed := make(chan struct{})
 	go func() {
 		defer close(closed)
@@ -326,13 +326,15 @@ func TestASlowBodyHoldsNobodyUp(t *testing.T) {
 			t.Fatal(a.body)
 		}
 	}
-	conn.(*net.TCPConn).CloseWrite()
+	if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode != 400 {
+	if resp.StatusCode != http.StatusBadRequest {
 		t.Errorf("half a body: %s", resp.Status)
 	}
 }

@@ -20,18 +20,17 @@ import (
 type host struct {
 	data string
 
-	mu     sync.Mutex
-	runs   map[string]*run
-	frozen bool // nothing starts
+	mu   sync.Mutex
+	runs map[string]*run
 }
 
 func newHost(dir string) *host { return &host{data: dir, runs: map[string]*run{}} }
 
 // run is one execution's files, and the test's hand on them.
 type run struct {
-	dir    string
-	log_   *rundir.LogWriter
-	events *rundir.EventWriter
+	dir     string
+	logFile *rundir.LogWriter
+	events  *rundir.EventWriter
 
 	mu      sync.Mutex
 	bells   map[chan struct{}]bool
@@ -48,7 +47,7 @@ func (h *host) Launch(_ context.Context, spec rundir.Spec, _ rundir.Secrets) (en
 		return engine.Launched{}, err
 	}
 	r := &run{dir: dir, bells: map[chan struct{}]bool{}, replies: map[rundir.Op]rundir.Reply{}}
-	if r.log_, err = rundir.OpenLog(dir, 4<<10, 0); err != nil {
+	if r.logFile, err = rundir.OpenLog(dir, 4<<10, 0); err != nil {
 		return engine.Launched{}, err
 	}
 	if r.events, err = rundir.OpenEvents(dir); err != nil {
@@ -85,7 +84,7 @@ func (h *host) Follow(ctx context.Context, id string, from rundir.Cursor, sink f
 			return res, err
 		}
 		from = next
-		batch := engine.Batch{Entries: entries, Cursor: from, LogBytes: r.log_.Bytes(), LogLines: r.log_.Lines()}
+		batch := engine.Batch{Entries: entries, Cursor: from, LogBytes: r.logFile.Bytes(), LogLines: r.logFile.Lines()}
 		if err := sink(ctx, batch); err != nil || ended {
 			return res, err
 		}
@@ -143,9 +142,9 @@ func (h *host) find(id string) *run {
 }
 
 // run waits until an execution was launched.
-func (h *host) run(t testing.TB, id string) *run {
-	t.Helper()
-	eventually(t, func() (bool, string) { return h.find(id) != nil, "not launched" })
+func (h *host) run(tb testing.TB, id string) *run {
+	tb.Helper()
+	eventually(tb, func() (bool, string) { return h.find(id) != nil, "not launched" })
 	return h.find(id)
 }
 
@@ -154,7 +153,7 @@ func (h *host) close() error {
 	defer h.mu.Unlock()
 	var errs []error
 	for _, r := range h.runs {
-		errs = append(errs, r.log_.Close(), r.events.Close())
+		errs = append(errs, r.logFile.Close(), r.events.Close())
 	}
 	return errors.Join(errs...)
 }
@@ -215,13 +214,13 @@ func (r *run) ring() {
 }
 
 // log writes whole lines, with their prefixes.
-func (r *run) log(t testing.TB, lines ...string) {
-	t.Helper()
+func (r *run) log(tb testing.TB, lines ...string) {
+	tb.Helper()
 	if len(lines) == 0 {
 		return
 	}
-	if err := r.log_.Write([]byte(strings.Join(lines, "\n") + "\n")); err != nil {
-		t.Fatal(err)
+	if err := r.logFile.Write([]byte(strings.Join(lines, "\n") + "\n")); err != nil {
+		tb.Fatal(err)
 	}
 	r.ring()
 }
@@ -265,7 +264,7 @@ func (r *run) ask(t *testing.T, id string) {
 func (r *run) result(res rundir.Result) error {
 	now := time.Now().UTC()
 	res.Version, res.StartedAt, res.EndedAt = rundir.Version, now, now
-	res.LastSeq, res.LogBytes, res.LogLines = r.events.LastSeq(), r.log_.Bytes(), r.log_.Lines()
+	res.LastSeq, res.LogBytes, res.LogLines = r.events.LastSeq(), r.logFile.Bytes(), r.logFile.Lines()
 	err := rundir.WriteJSON(filepath.Join(r.dir, rundir.ResultFile), res)
 	r.ring()
 	return err
@@ -281,13 +280,6 @@ func (r *run) end(t *testing.T, code int) {
 	if err := r.result(res); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// commands returns what the run was told.
-func (r *run) commands() []rundir.Command {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return append([]rundir.Command(nil), r.told...)
 }
 
 // answer makes the run answer an operation in that way.

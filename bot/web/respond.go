@@ -45,8 +45,7 @@ func statusErrorf(status int, code engine.Code, format string, args ...any) erro
 // statusOf maps an error to HTTP. An agent that cannot do what is asked is 422: the
 // request is understood and in the right state, and will never work.
 func statusOf(err error) int {
-	var se *statusError
-	if errors.As(err, &se) {
+	if se, found := errors.AsType[*statusError](err); found {
 		return se.status
 	}
 	switch engine.CodeOf(err) {
@@ -117,7 +116,7 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	status := statusOf(err)
 	if status == http.StatusInternalServerError {
-		s.failWith(w, r, s.reference(r, "request failed", "error", err))
+		s.failWith(w, r, s.reference(r, "error", err))
 		return
 	}
 	switch status {
@@ -140,11 +139,11 @@ func (s *Server) failWith(w http.ResponseWriter, r *http.Request, reference stri
 const statusClientGone = 499
 
 // reference logs what went wrong under a new reference and returns it.
-func (s *Server) reference(r *http.Request, msg string, args ...any) string {
+func (s *Server) reference(r *http.Request, args ...any) string {
 	var b [4]byte
 	_, _ = rand.Read(b[:]) // never fails: it ends the program instead
 	ref := hex.EncodeToString(b[:])
 	args = append([]any{"reference", ref, "method", r.Method, "path", r.URL.Path}, args...)
-	s.log.ErrorContext(r.Context(), msg, args...)
+	s.log.ErrorContext(r.Context(), "request failed", args...)
 	return ref
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -48,12 +49,12 @@ type rig struct {
 }
 
 // newRig starts one; change may alter the options.
-func newRig(t testing.TB, change func(*web.Options)) *rig {
-	t.Helper()
-	dir := t.TempDir()
-	db, err := storage.Open(t.Context(), dir)
+func newRig(tb testing.TB, change func(*web.Options)) *rig {
+	tb.Helper()
+	dir := tb.TempDir()
+	db, err := storage.Open(tb.Context(), dir)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	r := &rig{host: newHost(dir), log: &logBuffer{}}
 	logger := slog.New(slog.NewTextHandler(r.log, nil))
@@ -61,10 +62,10 @@ func newRig(t testing.TB, change func(*web.Options)) *rig {
 		Store: db, Host: r.host, Logger: logger, Adapters: map[string]agent.Adapter{"able": adapter{able}, "plain": adapter{}},
 	})
 	if err := r.engine.SetCatalog(catalog(dir)); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	if err := r.engine.Start(t.Context()); err != nil {
-		t.Fatal(err)
+	if err := r.engine.Start(tb.Context()); err != nil {
+		tb.Fatal(err)
 	}
 	o := web.Options{
 		Engine: r.engine, Token: token, Listen: []string{"127.0.0.1:4100"}, PublicURL: "https://mill.example:8443", Logger: logger,
@@ -74,18 +75,18 @@ func newRig(t testing.TB, change func(*web.Options)) *rig {
 		change(&o)
 	}
 	if r.server, err = web.New(o); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	r.http = httptest.NewServer(r.server.Handler())
 	r.client = client.New(r.http.URL, token)
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		r.server.Stop()
 		r.client.Close()
 		r.http.Close()
 		ctx, cancel := context.WithTimeout(context.Background(), deadline)
 		defer cancel()
 		if err := errors.Join(r.engine.Stop(ctx), r.host.close(), db.Close()); err != nil {
-			t.Error(err)
+			tb.Error(err)
 		}
 	})
 	return r
@@ -140,13 +141,13 @@ func catalog(dir string) engine.Catalog {
 }
 
 // start creates an execution and waits until its runner has started.
-func (r *rig) start(t testing.TB, capability, text string) (engine.Execution, *run) {
-	t.Helper()
-	x, err := r.client.Create(t.Context(), api.CreateRequest{Capability: capability, Text: text})
+func (r *rig) start(tb testing.TB, capability, text string) (engine.Execution, *run) {
+	tb.Helper()
+	x, err := r.client.Create(tb.Context(), api.CreateRequest{Capability: capability, Text: text})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	return x, r.host.run(t, x.ID)
+	return x, r.host.run(tb, x.ID)
 }
 
 // finished makes an execution that has ended with that log.
@@ -159,13 +160,13 @@ func (r *rig) finished(t *testing.T, lines ...string) engine.Execution {
 }
 
 // await polls until the execution's status is as wanted.
-func (r *rig) await(t testing.TB, ref string, want func(engine.Status) bool) engine.Execution {
-	t.Helper()
+func (r *rig) await(tb testing.TB, ref string, want func(engine.Status) bool) engine.Execution {
+	tb.Helper()
 	var x engine.Execution
-	eventually(t, func() (bool, string) {
+	eventually(tb, func() (bool, string) {
 		var err error
-		if x, err = r.engine.Execution(t.Context(), ref); err != nil {
-			t.Fatal(err)
+		if x, err = r.engine.Execution(tb.Context(), ref); err != nil {
+			tb.Fatal(err)
 		}
 		return want(x.Status), "status is " + string(x.Status)
 	})
@@ -173,20 +174,20 @@ func (r *rig) await(t testing.TB, ref string, want func(engine.Status) bool) eng
 }
 
 // eventually polls a condition within the deadline.
-func eventually(t testing.TB, met func() (bool, string)) {
-	t.Helper()
+func eventually(tb testing.TB, met func() (bool, string)) {
+	tb.Helper()
 	for end := time.Now().Add(deadline); ; {
 		ok, why := met()
 		if ok {
 			return
 		}
 		if time.Now().After(end) {
-			t.Fatalf("never came about: %s", why)
+			tb.Fatalf("never came about: %s", why)
 		}
 		select {
 		case <-time.After(5 * time.Millisecond):
-		case <-t.Context().Done():
-			t.Fatal(t.Context().Err())
+		case <-tb.Context().Done():
+			tb.Fatal(tb.Context().Err())
 		}
 	}
 }
@@ -217,9 +218,7 @@ func (q request) build(t *testing.T, base string) *http.Request {
 	if !q.anonymous {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
-	for k, v := range q.header {
-		req.Header[k] = v
-	}
+	maps.Copy(req.Header, q.header)
 	req.Host = q.host
 	return req
 }

@@ -100,17 +100,21 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- srv.Serve(ln) }()
+	go func() {
+		defer close(ended)
+		ended <- srv.Serve(ln)
+	}()
 	var err error
 	select {
 	case err = <-ended: // the listener broke
-		ended <- nil
 	case <-ctx.Done():
 	}
 	err = errors.Join(err, s.shutdown(base, srv))
 	end()
 	s.sockets.Wait()
-	<-ended
+	for range ended {
+		// It has to be waited for; what it says is told already, or that it was shut down.
+	}
 	return err
 }
 

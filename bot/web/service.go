@@ -10,7 +10,7 @@ import (
 )
 
 //go:embed openapi.yaml
-var openAPI []byte //nolint:gochecknoglobals // embedded, never written
+var openAPI []byte
 
 func serveOpenAPI(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/yaml; charset=utf-8")

@@ -116,7 +116,7 @@ func (s *Server) hangUp(r *http.Request, conn *websocket.Conn, err error) {
 		s.log.DebugContext(r.Context(), "socket ended by the client", "path", r.URL.Path, "error", err)
 		return
 	default:
-		code, reason = websocket.StatusInternalError, "internal error, reference "+s.reference(r, "socket failed", "error", err)
+		code, reason = websocket.StatusInternalError, "internal error, reference "+s.reference(r, "error", err)
 		l := logSocket{ctx: r.Context(), conn: conn}
 		_ = l.send(api.SocketMessage{Type: api.SocketError, Data: reason}) // it is told once more in closing
 	}

@@ -428,6 +428,29 @@ func TestAClientThatGoesEndsItsStream(t *testing.T) {
 	eventually(t, func() (bool, string) { return !clients(), "the client is still counted" })
 }
 
+// A client that does not read holds up nobody but itself, and loses nothing.
+func TestASlowClientWaitsForItselfAlone(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	x, run := r.start(t, "chat", "hello")
+	slow := r.open(t, logPath(x.ID)+"/stream", "")
+	lines := make([]string, 3000)
+	for i := range lines {
+		lines[i] = fmt.Sprintf("[stdout] %d %s", i, strings.Repeat("x", 3000))
+	}
+	for chunk := range slices.Chunk(lines, 100) {
+		run.log(t, chunk...)
+	}
+	run.end(t, 0)
+	quick := r.open(t, logPath(x.ID)+"/stream", "")
+	if restored(t, quick.until(api.EventDone)) != whole(lines) {
+		t.Error("the quick client did not get the whole log")
+	}
+	if restored(t, slow.until(api.EventDone)) != whole(lines) {
+		t.Error("the slow client did not get the whole log")
+	}
+}
+
 func TestAHeadOfAStreamEnds(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)

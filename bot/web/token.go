@@ -51,7 +51,8 @@ func ReadToken(dataDir string) (string, error) {
 // notTokenChar refuses what could not stand in a header or in the name of a
 // WebSocket subprotocol.
 func notTokenChar(r rune) bool {
-	return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.')
+	ok := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.'
+	return !ok
 }
 
 // writeToken writes a new token beside path and links it there: a crash leaves the

@@ -89,8 +89,7 @@ func (c *Client) follow(ctx context.Context, q call, h Handlers) error {
 }
 
 func unwrapHandler(err error) error {
-	var own *handlerError
-	if errors.As(err, &own) {
+	if own, found := errors.AsType[*handlerError](err); found {
 		return own.err
 	}
 	return err
