@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -20,7 +21,7 @@ import (
 // fakeRunner answers one connection with a hello and then as the test says.
 func fakeRunner(t *testing.T, hello rundir.Hello, serve func(lines *bufio.Scanner, conn net.Conn)) (socket string) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "tm") // a socket's path must be short
+	dir, err := os.MkdirTemp("", "tm") //nolint:usetesting // a socket's path must be short
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,8 +149,8 @@ func TestDoMatchesReplies(t *testing.T) {
 			}
 			ids = append(ids, cmd.ID)
 		}
-		for i := len(ids) - 1; i >= 0; i-- {
-			reply(t, conn, rundir.Reply{ID: ids[i], OK: true, Error: "re " + ids[i]})
+		for _, id := range slices.Backward(ids) {
+			reply(t, conn, rundir.Reply{ID: id, OK: true, Error: "re " + id})
 		}
 		untilHangUp(lines, conn)
 	})

@@ -210,7 +210,7 @@ func (t *talker) say(text string) { t.entry(agent.Entry{Kind: agent.KindAssistan
 func (t *talker) turn(text string) {
 	t.activity(agent.Working)
 	defer t.activity(agent.Idle)
-	for _, step := range strings.Split(text, ";") {
+	for step := range strings.SplitSeq(text, ";") {
 		word, rest, _ := strings.Cut(strings.TrimSpace(step), " ")
 		if !t.step(word, rest) {
 			return
@@ -223,7 +223,7 @@ func (t *talker) step(word, rest string) bool {
 	case "pieces": // each word is a piece of one text
 		t.n++
 		id := fmt.Sprint("text-", t.n)
-		for _, piece := range strings.Split(rest, "|") {
+		for piece := range strings.SplitSeq(rest, "|") {
 			t.entry(agent.Entry{Kind: agent.KindAssistant, ID: id, Append: true, Content: strings.ReplaceAll(piece, `\n`, "\n")})
 		}
 	case "final":

@@ -9,8 +9,12 @@ import (
 
 const (
 	feedSize = 256 << 10 // waiting text
-	feedRate = 2 << 20   // bytes a second; more burns the tmux server's CPU and nobody can read it
-	feedStep = 16 << 10  // passed on at once
+
+	// One frame at a time, and no more in it than this: text that comes in small pieces
+	// is passed on in larger ones, and a flood (2 MB/s are left of it) does not burn the
+	// tmux server's CPU for what nobody can read.
+	feedFrame = 33 * time.Millisecond
+	feedStep  = 64 << 10
 )
 
 // feed passes text on to a slow or stuck reader without ever making the writer wait:
@@ -124,21 +128,32 @@ func (f *feed) run(out func(text []byte)) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	<-timer.C
+	var last time.Time
 	for {
 		text, closed := f.take()
 		switch {
 		case len(text) > 0:
 			out(text)
+			last = time.Now()
 		case closed:
 			return
 		default:
 			<-f.bell
 		}
-		if !closed && len(text) > 0 {
-			timer.Reset(time.Duration(len(text)) * time.Second / feedRate)
+		// The timer only runs while text comes faster than frames: one that is set for
+		// each line would keep the Go scheduler awake between them.
+		if rest := feedFrame - time.Since(last); rest > 0 && f.waiting() {
+			timer.Reset(rest)
 			<-timer.C
 		}
 	}
+}
+
+// waiting reports whether there is text that may wait for its frame.
+func (f *feed) waiting() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.spans) > 0 && !f.closed
 }
 
 // take returns the next whole lines, fit for a terminal, and whether no more will come.

@@ -98,7 +98,7 @@ func (r *run) conclude() rundir.Result {
 			fmt.Sprintf("it wrote more than its limit of %d bytes", r.spec.MaxOutputBytes))
 	case endBroken:
 		res = r.result(rundir.Failed, agent.ReasonAgentError, "the run could not be written down: "+e.err.Error())
-	default:
+	case endNatural, endIdle:
 		res = r.byOutcome(o, e.kind == endIdle && e.signalled.Load())
 	}
 	res.ExitCode, res.Signal = o.ExitCode, o.Signal
@@ -142,7 +142,7 @@ func (r *run) sayHowItEnded(res rundir.Result) {
 		e.Content = ""
 	case rundir.Cancelled:
 		style = styleYellow
-	default:
+	case rundir.Failed, rundir.TimedOut:
 		style = styleRed
 		if res.Status == rundir.TimedOut || res.Reason == agent.ReasonOutputLimit || r.session == nil {
 			e.Kind = agent.KindError

@@ -74,13 +74,12 @@ func (l *loop) after(d time.Duration, f func()) *time.Timer {
 // limit of 0 is none. An adapter that ignores the end of its context is not waited for.
 func (l *loop) async(limit time.Duration, call func(context.Context) error, settle func(error)) {
 	l.pending++
-	ctx := l.ctx
+	ctx, cancel := l.ctx, context.CancelFunc(func() {})
+	if limit > 0 {
+		ctx, cancel = context.WithTimeout(ctx, limit)
+	}
 	go func() {
-		if limit > 0 {
-			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeout(ctx, limit)
-			defer cancel()
-		}
+		defer cancel()
 		err := call(ctx)
 		l.post(func() {
 			l.pending--

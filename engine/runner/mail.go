@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/threadmill/threadmill/engine/agent"
@@ -73,12 +74,7 @@ func (r *run) message(cmd rundir.Command, reply func(rundir.Reply)) {
 }
 
 func (r *run) waits(l *letter) bool {
-	for _, x := range r.mail.queue {
-		if x == l {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(r.mail.queue, l)
 }
 
 // deliver hands over the next message that may go now.

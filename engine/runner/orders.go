@@ -95,6 +95,7 @@ func (r *run) carryOutLive(cmd rundir.Command, reply func(rundir.Reply)) {
 		r.decide(cmd, reply)
 	case rundir.OpEnd:
 		r.endByOrder(reply)
+	case rundir.OpPing, rundir.OpResize, rundir.OpCancel: // carried out already
 	}
 }
 

@@ -5,9 +5,12 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/creack/pty"
+	"golang.org/x/sys/unix"
 
 	"github.com/threadmill/threadmill/engine/agent"
 	"github.com/threadmill/threadmill/engine/rundir"
@@ -33,13 +36,27 @@ func newTerminal(t *testing.T) *terminal {
 	if err := pty.Setsize(master, &pty.Winsize{Cols: 100, Rows: 30}); err != nil {
 		t.Fatal(err)
 	}
-	x := &terminal{t: t, master: master, slave: slave}
+	x := &terminal{t: t, master: pollable(t, master), slave: slave}
 	t.Cleanup(func() {
 		_ = slave.Close()
 		_ = master.Close()
 		x.ended.Wait()
 	})
 	return x
+}
+
+// pollable returns the file in a form whose reader is woken when it is closed.
+func pollable(t *testing.T, f *os.File) *os.File {
+	t.Helper()
+	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err == nil {
+		err = syscall.SetNonblock(fd, true)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = f.Close()
+	return os.NewFile(uintptr(fd), f.Name())
 }
 
 // read collects what is shown.
@@ -115,9 +132,10 @@ func TestPane(t *testing.T) {
 			t.Errorf("%q is not in the recording: %s", text, g.cast())
 		}
 	}
-	if strings.Contains(x.shown()+g.cast(), secret) {
+	if strings.Contains(x.shown(), secret) {
 		t.Error("the secret was shown")
 	}
+	g.checkNoSecret()
 }
 
 func TestRecordingWithoutTerminal(t *testing.T) {
@@ -178,6 +196,30 @@ func TestFloodIsSkippedInThePane(t *testing.T) {
 	if shown := x.shown(); !strings.Contains(shown, "bytes skipped, see the log") || len(shown) > 10_000_000 {
 		t.Errorf("%d bytes shown", len(shown))
 	}
+}
+
+// TestViewEndsWithItsTerminal: it must not stay behind when a tmux server dies again.
+func TestViewEndsWithItsTerminal(t *testing.T) {
+	t.Parallel()
+	g := newRig(t, "sleep").start()
+	owner, exited := g.cmd, g.exited
+	x := newTerminal(t)
+	x.read()
+	g.launch("view", x.slave)
+	x.untilShown(g, "asleep")
+	_ = x.slave.Close()
+	_ = x.master.Close()
+	select {
+	case err := <-g.exited:
+		if err == nil {
+			t.Error("it was not ended by the hang-up")
+		}
+	case <-time.After(patience):
+		t.Error("the view is still there")
+	}
+	g.cmd, g.exited = owner, exited
+	g.do(g.dial(), rundir.Command{Op: rundir.OpCancel})
+	g.end()
 }
 
 func TestView(t *testing.T) {

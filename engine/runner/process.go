@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -38,8 +39,8 @@ type process struct {
 	stdin   *os.File // nil without one
 	stdout  *pipe
 	stderr  *pipe
-	piped   bool // the adapter reads stdout
-	pumps   sync.WaitGroup
+	piped   bool            // the adapter reads stdout
+	pumps   []chan struct{} // closed when the pump has written all
 	tail    *tail
 	waited  sync.Once
 }
@@ -64,7 +65,7 @@ type program struct {
 // stderr.
 func startProcess(ctx context.Context, s *spawner, prog program, last *tail) (*process, error) {
 	p := &process{spawner: s, piped: prog.stdout == nil, tail: last}
-	files, err := p.open(prog.Stdin)
+	files, err := p.open(prog.Stdin, p.piped)
 	if err == nil {
 		p.child, err = s.start(ctx, prog.path, prog.Argv, &syscall.ProcAttr{
 			Dir: prog.Dir, Env: prog.Env, Files: files, Sys: childAttr(),
@@ -85,14 +86,14 @@ func startProcess(ctx context.Context, s *spawner, prog program, last *tail) (*p
 }
 
 // open makes the program's three streams and returns its ends of them.
-func (p *process) open(stdin bool) (files []uintptr, err error) {
+func (p *process) open(stdin, piped bool) (files []uintptr, err error) {
 	in, err := p.openStdin(stdin)
 	if err != nil {
 		return nil, err
 	}
 	files = append(files, uintptr(in))
 	for _, stream := range []**pipe{&p.stdout, &p.stderr} {
-		r, w, err := openPipe()
+		r, w, err := openPipe(piped && stream == &p.stdout)
 		if err != nil {
 			return files, err
 		}
@@ -133,7 +134,10 @@ func (p *process) abandon() {
 // pump copies output into the log. It reads on when the log takes no more, so that
 // the program is not stopped by a full pipe before it is stopped properly.
 func (p *process) pump(from *pipe, to sink, failed func(error)) {
-	p.pumps.Go(func() {
+	done := make(chan struct{})
+	p.pumps = append(p.pumps, done)
+	go func() {
+		defer close(done)
 		var bad error
 		buf := make([]byte, pumpBuffer)
 		for rest := newPacer(); ; {
@@ -151,7 +155,7 @@ func (p *process) pump(from *pipe, to sink, failed func(error)) {
 		if err := to.Flush(); err != nil && bad == nil {
 			failed(err)
 		}
-	})
+	}()
 }
 
 // pacer makes a reader of many small writes take a short rest between them, so that
@@ -209,19 +213,23 @@ func (p *process) Terminate() error {
 	return nil
 }
 
-// drain waits until the output was read, cuts it after a bound, and waits for the pumps.
+// drain waits, within a bound, until the output was read and written down. After it, an
+// adapter that still reads comes to the end; a pump goes on as long as somebody writes.
 func (p *process) drain(bound time.Duration) {
 	timer := time.NewTimer(bound)
 	defer timer.Stop()
-	for _, stream := range []*pipe{p.stdout, p.stderr} {
+	ends := p.pumps
+	if p.piped {
+		ends = append(slices.Clone(ends), p.stdout.eof)
+	}
+	for _, end := range ends {
 		select {
-		case <-stream.eof:
+		case <-end:
 		case <-timer.C:
-			timer.Reset(0) // for the other one
-			stream.cut()
+			timer.Reset(0) // for the others
+			p.stdout.cut()
 		}
 	}
-	p.pumps.Wait()
 }
 
 func exitStatus(ws syscall.WaitStatus, stderr string) agent.ExitStatus {
@@ -248,38 +256,39 @@ func lookPath(name, dir string, env []string) (string, error) {
 			return file, nil
 		}
 	}
-	return "", notFound(fmt.Sprintf("there is no program %q in PATH %s; install it, or name it by its full path", name, path))
+	return "", notFoundError(fmt.Sprintf("there is no program %q in PATH %s; install it, or name it by its full path", name, path))
 }
 
 func pathOf(env []string) string {
-	for i := len(env) - 1; i >= 0; i-- { // the last one wins, as everywhere
-		if v, ok := strings.CutPrefix(env[i], "PATH="); ok {
-			return v
+	path := ""
+	for _, e := range env { // the last one wins, as everywhere
+		if v, ok := strings.CutPrefix(e, "PATH="); ok {
+			path = v
 		}
 	}
-	return ""
+	return path
 }
 
 func executable(path string) error {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
-		return notFound(fmt.Sprintf("there is no program %s", path))
+		return notFoundError(fmt.Sprintf("there is no program %s", path))
 	case info.IsDir():
-		return notFound(path + " is a directory, not a program")
+		return notFoundError(path + " is a directory, not a program")
 	case unix.Access(path, unix.X_OK) != nil:
-		return notFound(path + " is not executable; chmod +x it, or name another program")
+		return notFoundError(path + " is not executable; chmod +x it, or name another program")
 	}
 	return nil
 }
 
-// notFound is an error about something that has to be there to start; it is an
+// notFoundError is about something that has to be there to start; it is an
 // os.ErrNotExist.
-type notFound string
+type notFoundError string
 
-func (e notFound) Error() string { return string(e) }
+func (e notFoundError) Error() string { return string(e) }
 
-func (e notFound) Is(target error) bool { return target == os.ErrNotExist }
+func (e notFoundError) Is(target error) bool { return target == os.ErrNotExist }
 
 // tail keeps the last lines that were written to it.
 type tail struct {

@@ -34,17 +34,17 @@ type rig struct {
 }
 
 // newRig prepares a run of a test program by the command adapter.
-func newRig(t testing.TB, argv ...string) *rig {
-	t.Helper()
-	short, err := os.MkdirTemp("", "tm") // a socket's path must be short
+func newRig(tb testing.TB, argv ...string) *rig {
+	tb.Helper()
+	short, err := os.MkdirTemp("", "tm") //nolint:usetesting // a socket's path must be short
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() { _ = os.RemoveAll(short) })
+	tb.Cleanup(func() { _ = os.RemoveAll(short) })
 	id := rundir.NewID()
-	g := &rig{t: t, dir: filepath.Join(t.TempDir(), id), spec: rundir.Spec{
+	g := &rig{t: tb, dir: filepath.Join(tb.TempDir(), id), spec: rundir.Spec{
 		ExecutionID: id, Number: 12, Title: "a test", Agent: "tester", Adapter: "command",
-		Argv: append([]string{os.Args[0]}, argv...), Dir: t.TempDir(), CreatedAt: time.Now(),
+		Argv: append([]string{os.Args[0]}, argv...), Dir: tb.TempDir(), CreatedAt: time.Now(),
 		Socket: filepath.Join(short, "run.sock"), Secrets: filepath.Join(short, "secrets.json"),
 		KillGrace: rundir.Duration(5 * time.Second),
 	}}
@@ -174,6 +174,25 @@ func (g *rig) log() string {
 		g.t.Fatal(err)
 	}
 	return string(b)
+}
+
+// checkNoSecret looks for the secret in everything that the runner has written. (The
+// spec is the host's, and a prompt may hold whatever somebody typed.)
+func (g *rig) checkNoSecret() {
+	g.t.Helper()
+	files, err := filepath.Glob(filepath.Join(g.dir, "*.*"))
+	if err != nil || len(files) < 5 {
+		g.t.Fatalf("%v, %v", files, err)
+	}
+	for _, path := range files {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			g.t.Error(err)
+		}
+		if filepath.Base(path) != rundir.SpecFile && strings.Contains(string(b), secret) {
+			g.t.Errorf("the secret is in %s", path)
+		}
+	}
 }
 
 func (g *rig) dump() string {

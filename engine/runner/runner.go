@@ -136,7 +136,7 @@ func (r *run) setUp() error {
 	}
 	var known bool
 	if r.adapter, known = r.Adapters[r.spec.Adapter]; !known {
-		return notFound(fmt.Sprintf("there is no adapter %q in this binary", r.spec.Adapter))
+		return notFoundError(fmt.Sprintf("there is no adapter %q in this binary", r.spec.Adapter))
 	}
 	r.traits = r.adapter.Traits()
 	socket, err := listen(r.spec.Socket)

@@ -28,8 +28,8 @@ type want struct {
 	message string // part of it
 }
 
-func (w want) check(t testing.TB, g *rig, res rundir.Result) {
-	t.Helper()
+func (w want) check(tb testing.TB, g *rig, res rundir.Result) {
+	tb.Helper()
 	code := 0
 	if res.ExitCode != nil {
 		code = *res.ExitCode
@@ -37,7 +37,7 @@ func (w want) check(t testing.TB, g *rig, res rundir.Result) {
 	ok := res.Status == w.status && res.Reason == w.reason && code == w.code && res.Signal == w.signal &&
 		res.Ended == w.ended && strings.Contains(res.Message, w.message)
 	if !ok {
-		t.Errorf("result %+v (exit code %d), want %+v\n%s\n%s", res, code, w, g.log(), g.dump())
+		tb.Errorf("result %+v (exit code %d), want %+v\n%s\n%s", res, code, w, g.log(), g.dump())
 	}
 }
 
@@ -312,7 +312,9 @@ func TestRunnerKilled(t *testing.T) {
 	if err := g.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	<-g.exited
+	if err := <-g.exited; err == nil {
+		t.Error("it ended well")
+	}
 	g.until("the agent is gone", func() bool {
 		n, err := proc.Find(proc.Target{ExecutionID: g.spec.ExecutionID})
 		return err == nil && n == 0
@@ -329,7 +331,9 @@ func TestRunnerKilledLeavesChildToTheSweep(t *testing.T) {
 	if err := g.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	<-g.exited
+	if err := <-g.exited; err == nil {
+		t.Error("it ended well")
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	swept, err := proc.Sweep(ctx, proc.Target{ExecutionID: g.spec.ExecutionID})

@@ -39,10 +39,10 @@ type kit struct {
 // Start starts a program of the run.
 func (k *kit) Start(cmd agent.Command) (agent.Process, error) {
 	if len(cmd.Argv) == 0 || cmd.Argv[0] == "" {
-		return nil, notFound("there is no program to start: the command is empty")
+		return nil, notFoundError("there is no program to start: the command is empty")
 	}
 	if info, err := os.Stat(cmd.Dir); err != nil || !info.IsDir() {
-		return nil, notFound(fmt.Sprintf("the working directory %s does not exist; create it, or configure another", cmd.Dir))
+		return nil, notFoundError(fmt.Sprintf("the working directory %s does not exist; create it, or configure another", cmd.Dir))
 	}
 	path, err := lookPath(cmd.Argv[0], cmd.Dir, cmd.Env)
 	if err != nil {

@@ -154,7 +154,7 @@ func (r *run) askPolitely(ctx context.Context, e *ending, plan farewell) {
 		if plan.working && r.traits.Interrupt {
 			_ = r.within(ctx, e, plan.session.Interrupt) // the signals come anyway
 		}
-	default:
+	case endNatural, endLimit, endBroken:
 		return
 	}
 	if r.within(ctx, e, plan.session.Close) == nil {

@@ -38,6 +38,7 @@ type text struct {
 	size  int
 	hash  maphash.Hash
 	begun bool
+	ended bool // its last line was ended before its end came
 }
 
 func newTranscript(log *rundir.LogWriter, p *pane, failed func(error)) *transcript {
@@ -59,13 +60,16 @@ func (t *transcript) entry(e agent.Entry) {
 		t.tool(e)
 	case agent.KindApproval, agent.KindQuestion:
 		t.ask(e)
+	case agent.KindUsage, agent.KindStatus: // shown by those who show the run
 	}
 }
 
 // prose prints a text as far as it was not printed yet, in whole lines.
 func (t *transcript) prose(e agent.Entry) {
 	if e.ID == "" {
-		t.lines(e.Kind, ensureLine(e.Content))
+		x := t.newText()
+		t.add(e.Kind, x, e.Content)
+		t.finish(e.Kind, x)
 		return
 	}
 	x := t.text(textKey{e.Kind, e.ID})
@@ -86,8 +90,7 @@ func (t *transcript) unprinted(x *text, whole string) string {
 		return whole[x.size:]
 	}
 	held := x.held.String()
-	*x = text{}
-	x.hash.SetSeed(t.seed)
+	*x = *t.newText()
 	if held != "" {
 		return held + "\n" + whole
 	}
@@ -101,10 +104,15 @@ func (t *transcript) text(key textKey) *text {
 			t.settle()
 			clear(t.texts)
 		}
-		x = &text{}
-		x.hash.SetSeed(t.seed)
+		x = t.newText()
 		t.texts[key] = x
 	}
+	return x
+}
+
+func (t *transcript) newText() *text {
+	x := &text{}
+	x.hash.SetSeed(t.seed)
 	return x
 }
 
@@ -115,6 +123,9 @@ func (t *transcript) add(kind agent.Kind, x *text, piece string) {
 		piece = "thinking: " + piece
 	}
 	x.begun = x.begun || piece != ""
+	if x.ended && piece != "" {
+		piece, x.ended = strings.TrimPrefix(piece, "\n"), false
+	}
 	end := strings.LastIndexByte(piece, '\n') + 1
 	if end > 0 {
 		t.lines(kind, x.held.String()+piece[:end])
@@ -131,6 +142,7 @@ func (t *transcript) finish(kind agent.Kind, x *text) {
 	if x.held.Len() > 0 {
 		t.lines(kind, x.held.String()+"\n")
 		x.held.Reset()
+		x.ended = true
 	}
 }
 
@@ -143,14 +155,15 @@ func (t *transcript) settle() {
 
 // lines prints whole lines of a text.
 func (t *transcript) lines(kind agent.Kind, s string) {
-	switch kind {
-	case agent.KindAssistant:
+	if kind == agent.KindAssistant {
 		t.print(t.out, s, "", s)
-	case agent.KindError:
-		t.print(t.err, s, styleRed, s)
-	default:
-		t.print(t.note, s, styleDim, s)
+		return
 	}
+	if kind == agent.KindError {
+		t.print(t.err, s, styleRed, s)
+		return
+	}
+	t.print(t.note, s, styleDim, s)
 }
 
 func (t *transcript) user(e agent.Entry) {
@@ -168,10 +181,18 @@ func (t *transcript) tool(e agent.Entry) {
 	}
 	t.remember(e.ID, e.Tool.Status)
 	line := toolLine(e.Tool) + "\n"
-	style := map[agent.ToolStatus]string{
-		agent.ToolRunning: styleYellow, agent.ToolSuccess: styleGreen, agent.ToolFailed: styleRed,
-	}[e.Tool.Status]
-	t.print(t.note, line, "", style+"● "+styleReset+line)
+	t.print(t.note, line, "", toolStyle(e.Tool.Status)+"● "+styleReset+line)
+}
+
+func toolStyle(s agent.ToolStatus) string {
+	switch s {
+	case agent.ToolSuccess:
+		return styleGreen
+	case agent.ToolFailed:
+		return styleRed
+	case agent.ToolCreated, agent.ToolRunning:
+	}
+	return styleYellow
 }
 
 func (t *transcript) remember(id string, s agent.ToolStatus) {
@@ -220,6 +241,7 @@ func askLine(e agent.Entry) string {
 		what = "nobody decided in time"
 	case agent.AskWithdrawn:
 		what = "no longer waits"
+	case agent.AskOpen:
 	}
 	subject := e.Ask.Tool
 	for _, q := range e.Ask.Questions {

@@ -41,12 +41,11 @@ func (r *run) status(e agent.Entry) {
 	if pid := e.Status.Pid; pid > 0 && pid != r.facts.pid {
 		r.facts.pid, news.Pid = pid, pid
 	}
-	switch e.Status.Activity {
-	case agent.Idle:
+	if a := e.Status.Activity; a == agent.Working || a == agent.Idle {
+		r.turn.base = a
+	}
+	if e.Status.Activity == agent.Idle {
 		r.journal.settle() // the turn is over: what was held back of it is all
-		r.turn.base = agent.Idle
-	case agent.Working:
-		r.turn.base = agent.Working
 	}
 	r.showActivity(news)
 	r.proceed()

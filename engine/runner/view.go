@@ -30,10 +30,8 @@ const (
 
 // View shows a run whose pane is gone in a new one: what was shown last, then what is
 // shown next. Lines typed there go to the run's agent, Ctrl-C interrupts it. View ends
-// with the run; the run does not notice it.
+// with the run, or with its terminal; the run does not notice it.
 func View(ctx context.Context, o Options) error {
-	stop := endure()
-	defer stop()
 	spec, err := rundir.ReadSpec(o.Dir)
 	if err != nil {
 		return fmt.Errorf("read what to view: %w", err)
