@@ -20,6 +20,9 @@ import (
 // patience bounds every wait of the tests; nothing is measured by it.
 const patience = 60 * time.Second
 
+// race tells the race detector of a child to fail at once and not to linger.
+const race = "GORACE=halt_on_error=1 exitcode=66 atexit_sleep_ms=0"
+
 const secret = "s3cret-V4lue"
 
 // rig is an execution's directory and the runner that runs it.
@@ -50,7 +53,7 @@ func newRig(tb testing.TB, argv ...string) *rig {
 	}}
 	g.secrets = rundir.Secrets{
 		Env: []string{
-			"PATH=" + os.Getenv("PATH"), roleEnv + "=program", proc.EnvExecution + "=" + id, "TOKEN=" + secret,
+			"PATH=" + os.Getenv("PATH"), roleEnv + "=program", proc.EnvExecution + "=" + id, "TOKEN=" + secret, race,
 		},
 		Mask: []string{secret},
 	}
@@ -88,7 +91,7 @@ func (g *rig) start() *rig {
 func (g *rig) launch(role string, tty *os.File) *rig {
 	g.t.Helper()
 	g.cmd = exec.Command(os.Args[0], g.dir)
-	g.cmd.Env = []string{roleEnv + "=" + role, "GORACE=halt_on_error=1 exitcode=66"}
+	g.cmd.Env = []string{roleEnv + "=" + role, race}
 	g.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	g.cmd.Stderr = &g.stderr
 	if tty != nil {
