@@ -152,7 +152,9 @@ func (p *player) got() []rundir.Command {
 // noFiles is an execution that wrote nothing.
 type noFiles struct{}
 
-func (noFiles) Entries(context.Context, int64, int) ([]agent.Entry, error) { return nil, nil }
-func (noFiles) OpenLog() (engine.Log, error)                               { return nil, errors.New("no log") }
-func (noFiles) Tail(int) ([]string, error)                                 { return []string{"[stdout] the end"}, nil }
-func (noFiles) Changed() (<-chan struct{}, func())                         { return nil, func() {} }
+func (noFiles) OpenEntries(context.Context, int64) (engine.EntryReader, error) {
+	return nil, errors.New("no entries")
+}
+func (noFiles) OpenLog() (engine.Log, error)       { return nil, errors.New("no log") }
+func (noFiles) Tail(int) ([]string, error)         { return []string{"[stdout] the end"}, nil }
+func (noFiles) Changed() (<-chan struct{}, func()) { return nil, func() {} }

@@ -72,8 +72,8 @@ type Killed struct {
 
 // Files is what an execution has written, for readers. It is cheap to make.
 type Files interface {
-	// Entries reads up to limit entries after a sequence number.
-	Entries(ctx context.Context, after int64, limit int) ([]agent.Entry, error)
+	// OpenEntries opens what the agent did, on after a sequence number.
+	OpenEntries(ctx context.Context, after int64) (EntryReader, error)
 	// OpenLog opens the whole log, rotated parts included, as one. It grows while the
 	// execution runs; reading at its end returns io.EOF.
 	OpenLog() (Log, error)
@@ -82,6 +82,13 @@ type Files interface {
 	// Changed returns a channel that gets a value, at least once, after the files have
 	// changed; stop releases it.
 	Changed() (bell <-chan struct{}, stop func())
+}
+
+// EntryReader reads a growing sequence of entries. It is for one goroutine at a time.
+type EntryReader interface {
+	// Next returns up to limit entries; none where there is nothing new yet.
+	Next(limit int) ([]agent.Entry, error)
+	io.Closer
 }
 
 // Log is an open output log.

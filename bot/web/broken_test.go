@@ -29,7 +29,13 @@ type unreadable struct {
 	err error
 }
 
-func (u *unreadable) Entries(context.Context, int64, int) ([]agent.Entry, error) { return nil, u.err }
+func (u *unreadable) OpenEntries(context.Context, int64) (engine.EntryReader, error) {
+	return u, nil
+}
+
+func (u *unreadable) Next(int) ([]agent.Entry, error) { return nil, u.err }
+
+func (u *unreadable) Close() error { return nil }
 
 func (u *unreadable) OpenLog() (engine.Log, error) { return nil, u.err }
 

@@ -38,7 +38,16 @@ func (s *Server) listEntries(r *http.Request) (answer, error) {
 
 // readEntries reads entries; an execution that has not started has none.
 func readEntries(ctx context.Context, files engine.Files, after int64, limit int) ([]agent.Entry, error) {
-	list, err := files.Entries(ctx, after, limit)
+	reader, err := files.OpenEntries(ctx, after)
+	if err != nil {
+		return nil, err
+	}
+	defer reader.Close()
+	return next(reader, limit)
+}
+
+func next(reader engine.EntryReader, limit int) ([]agent.Entry, error) {
+	list, err := reader.Next(limit)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -58,19 +67,25 @@ func (s *Server) streamEntries(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err)
 		return
 	}
+	reader, err := files.OpenEntries(r.Context(), after)
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	defer reader.Close()
 	defer s.metrics.stream(streamEntries)()
 	out, going := startEvents(w, r)
 	if !going {
 		return
 	}
-	s.streamed(r, s.follow(r.Context(), x, files, &entryEvents{out: out, files: files, seq: after}))
+	s.streamed(r, s.follow(r.Context(), x, files, &entryEvents{out: out, reader: reader, seq: after}))
 }
 
 // entryEvents is a sequence of entries as a stream of events.
 type entryEvents struct {
-	out   *events
-	files engine.Files
-	seq   int64 // of the last one that was sent
+	out    *events
+	reader engine.EntryReader
+	seq    int64 // of the last one that was sent
 }
 
 func (e *entryEvents) status(x engine.Execution) error {
@@ -82,9 +97,9 @@ func (e *entryEvents) status(x engine.Execution) error {
 
 func (e *entryEvents) beat() error { return e.out.beat() }
 
-func (e *entryEvents) pump(ctx context.Context, _ bool) error {
+func (e *entryEvents) pump(context.Context, bool) error {
 	for {
-		list, err := readEntries(ctx, e.files, e.seq, entryBatch)
+		list, err := next(e.reader, entryBatch)
 		if err != nil {
 			return err
 		}

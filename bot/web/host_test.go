@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -164,13 +165,28 @@ type files struct {
 	id, dir string
 }
 
-func (f *files) Entries(_ context.Context, after int64, limit int) ([]agent.Entry, error) {
-	all, _, err := rundir.ReadEvents(f.dir, rundir.Cursor{}, 0)
+func (f *files) OpenEntries(_ context.Context, after int64) (engine.EntryReader, error) {
+	events, err := rundir.OpenEventReader(f.dir, rundir.Cursor{})
 	if err != nil {
 		return nil, err
 	}
-	all = all[min(after, int64(len(all))):]
-	return all[:min(limit, len(all))], nil
+	return &entries{EventReader: events, after: after}, nil
+}
+
+// entries are those after a number.
+type entries struct {
+	*rundir.EventReader
+
+	after int64
+}
+
+func (e *entries) Next(limit int) ([]agent.Entry, error) {
+	for {
+		list, _, err := e.EventReader.Next(limit)
+		if len(list) == 0 || err != nil || list[len(list)-1].Seq > e.after {
+			return slices.DeleteFunc(list, func(en agent.Entry) bool { return en.Seq <= e.after }), err
+		}
+	}
 }
 
 func (f *files) OpenLog() (engine.Log, error) {

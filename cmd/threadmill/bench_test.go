@@ -81,12 +81,23 @@ func newBench(t *testing.T) *service {
 func TestBench(t *testing.T) {
 	b := &table{T: t}
 	defer b.print()
-	benchSize(b)
-	benchDispatch(b)
-	benchOutput(b)
-	benchMessages(b)
-	benchMany(b)
-	benchRestart(b)
+	for _, part := range []struct {
+		name    string
+		measure func(*table)
+	}{
+		{"size", benchSize},
+		{"dispatch", benchDispatch},
+		{"output", benchOutput},
+		{"messages", benchMessages},
+		{"many", benchMany},
+		{"restart", benchRestart},
+	} {
+		t.Run(part.name, func(t *testing.T) {
+			sub := &table{T: t}
+			part.measure(sub)
+			b.rows = append(b.rows, sub.rows...)
+		})
+	}
 }
 
 func benchSize(b *table) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"runtime"
 
 	"github.com/threadmill/threadmill/adapters/demo"
 	"github.com/threadmill/threadmill/engine/runner"
@@ -24,6 +25,10 @@ const (
 func hidden(ctx context.Context, args []string, std streams) (code int, ok bool) {
 	if len(args) == 0 {
 		return 0, false
+	}
+	switch args[0] {
+	case runnerCommand, demoAgentCommand:
+		runtime.GOMAXPROCS(1)
 	}
 	switch args[0] {
 	case runnerCommand:

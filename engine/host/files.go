@@ -31,14 +31,38 @@ type files struct {
 	id, dir string
 }
 
-// Entries reads up to limit entries after a sequence number.
-func (f *files) Entries(ctx context.Context, after int64, limit int) ([]agent.Entry, error) {
-	from, found, err := f.h.indexes.get(f.id).find(ctx, filepath.Join(f.dir, rundir.EventsFile), max(after, 0))
-	if err != nil || !found {
+// OpenEntries opens the entries after a sequence number, which may lie ahead.
+func (f *files) OpenEntries(ctx context.Context, after int64) (engine.EntryReader, error) {
+	from, _, err := f.h.indexes.get(f.id).find(ctx, filepath.Join(f.dir, rundir.EventsFile), max(after, 0))
+	if err != nil {
 		return nil, err
 	}
-	entries, _, err := rundir.ReadEvents(f.dir, from, limit)
-	return entries, err
+	events, err := rundir.OpenEventReader(f.dir, from)
+	if err != nil {
+		return nil, err
+	}
+	return &entries{EventReader: events, after: after}, nil
+}
+
+// entries are those of an events file after a number.
+type entries struct {
+	*rundir.EventReader
+
+	after int64
+}
+
+// Next returns up to limit entries.
+func (e *entries) Next(limit int) ([]agent.Entry, error) {
+	for {
+		list, _, err := e.EventReader.Next(limit)
+		i := 0
+		for i < len(list) && list[i].Seq <= e.after {
+			i++
+		}
+		if i < len(list) || len(list) == 0 || err != nil {
+			return list[i:], err
+		}
+	}
 }
 
 // OpenLog opens the whole log as one.

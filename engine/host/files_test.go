@@ -92,7 +92,7 @@ func TestEntriesFromAnywhere(t *testing.T) {
 		for seq := max(after, 0) + 1; seq <= n+2 && len(want) < limit; seq++ {
 			want = append(want, seq)
 		}
-		got, err := files.Entries(t.Context(), after, limit)
+		got, err := page(t, files, after, limit)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -105,11 +105,42 @@ func TestEntriesFromAnywhere(t *testing.T) {
 	}
 }
 
+// page reads one page of entries.
+func page(tb testing.TB, files engine.Files, after int64, limit int) ([]agent.Entry, error) {
+	tb.Helper()
+	reader, err := files.OpenEntries(tb.Context(), after)
+	if err != nil {
+		return nil, err
+	}
+	defer reader.Close()
+	return reader.Next(limit)
+}
+
+// TestEntriesAhead reads on after a number that is not there yet.
+func TestEntriesAhead(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	id := rundir.NewID()
+	w := write(t, r, id)
+	w.say(t, "one")
+	reader, err := open(t, r, id).OpenEntries(t.Context(), 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	for i, want := range []int{0, 0, 0, 1, 1} {
+		if got, err := reader.Next(10); err != nil || len(got) != want {
+			t.Errorf("step %d: %d entries, want %d; error %v", i, len(got), want, err)
+		}
+		w.say(t, "more")
+	}
+}
+
 func TestEntriesOfATornOrMissingFile(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	id := rundir.NewID()
-	if got, err := open(t, r, id).Entries(t.Context(), 3, 10); err != nil || got != nil {
+	if got, err := page(t, open(t, r, id), 3, 10); err != nil || got != nil {
 		t.Errorf("entries of nothing: %v, error %v", got, err)
 	}
 	w := write(t, r, id)
@@ -126,7 +157,7 @@ func TestEntriesOfATornOrMissingFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	for after, want := range map[int64]int{0: 2, 1: 1, 2: 0, 3: 0, 100: 0} {
-		got, err := open(t, r, id).Entries(t.Context(), after, 10)
+		got, err := page(t, open(t, r, id), after, 10)
 		if err != nil || len(got) != want {
 			t.Errorf("%d entries after %d, want %d; error %v", len(got), after, want, err)
 		}
@@ -188,7 +219,7 @@ func BenchmarkEntriesDeep(b *testing.B) {
 				if cold {
 					r.indexes.drop(id)
 				}
-				if got, err := files.Entries(b.Context(), 99_000, 100); err != nil || len(got) != 100 {
+				if got, err := page(b, files, 99_000, 100); err != nil || len(got) != 100 {
 					b.Fatal(len(got), err)
 				}
 			}
