@@ -2,17 +2,11 @@ package safety
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"maps"
 	"math"
-	"math/big"
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/santhosh-tekuri/jsonschema/v6"
-	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 )
 
 // maxExact is the largest integer that a JSON number read as a float still tells apart.
@@ -49,62 +43,20 @@ func (s *Schema) Check(args map[string]any) (map[string]any, error) {
 // validate holds the resolved arguments against the schema. Those of args that were
 // refused already are not reported again as missing.
 func (s *Schema) validate(resolved, args map[string]any) Errors {
-	err := s.compiled.Validate(resolved)
-	var ve *jsonschema.ValidationError
-	if !errors.As(err, &ve) {
-		if err != nil {
-			return Errors{refuse("args", "%v", err)}
-		}
-		return nil
-	}
 	var es Errors
-	for _, leaf := range leaves(ve) {
-		for _, e := range s.explain(leaf) {
-			_, refused := args[e.Field]
-			_, kept := resolved[e.Field]
-			if !refused || kept {
-				es = append(es, e)
-			}
+	if s.compiled.Validate(resolved) != nil {
+		if es = s.explain("args", s.compiled.Schema(), resolved); len(es) == 0 {
+			return Errors{refuse("args", "does not fit the schema")}
 		}
 	}
-	return es
-}
-
-// explain turns one finding of the validator into problems by argument.
-func (s *Schema) explain(leaf *jsonschema.ValidationError) Errors {
-	var es Errors
-	switch k := leaf.ErrorKind.(type) {
-	case *kind.Required:
-		for _, name := range k.Missing {
-			es = append(es, refuse(name, "is required"))
-		}
-	case *kind.AdditionalProperties:
-		for _, name := range k.Properties {
-			es = append(es, refuse(argField(name), "is not an argument here; %s", s.known()))
-		}
-	default:
-		field := "args"
-		if len(leaf.InstanceLocation) > 0 {
-			field = argField(leaf.InstanceLocation[0])
-		}
-		es = append(es, refuse(field, "%s", describe(leaf)))
+	for name, value := range resolved {
+		es = append(es, s.props[name].unmet(name, value)...)
 	}
-	return es
-}
-
-func (s *Schema) known() string {
-	if len(s.props) == 0 {
-		return "there are none"
-	}
-	return "there are: " + strings.Join(slices.Sorted(maps.Keys(s.props)), ", ")
-}
-
-// argField makes a name that a stranger chose fit for an error message.
-func argField(name string) string {
-	if argName.MatchString(name) {
-		return name
-	}
-	return shown(name)
+	return slices.DeleteFunc(es, func(e *Error) bool {
+		_, given := args[e.Field]
+		_, kept := resolved[e.Field]
+		return given && !kept
+	})
 }
 
 // plain returns value in the form in which it is checked and rendered.
@@ -179,72 +131,4 @@ func fromFloat(f float64) (any, bool) {
 		return int64(f), math.Abs(f) <= maxExact
 	}
 	return f, true
-}
-
-// leaves returns the findings that are not made of others.
-func leaves(e *jsonschema.ValidationError) []*jsonschema.ValidationError {
-	if len(e.Causes) == 0 {
-		return []*jsonschema.ValidationError{e}
-	}
-	var out []*jsonschema.ValidationError
-	for _, cause := range e.Causes {
-		out = append(out, leaves(cause)...)
-	}
-	return out
-}
-
-// describe says in plain words what is wrong and what is allowed.
-func describe(e *jsonschema.ValidationError) string {
-	switch k := e.ErrorKind.(type) {
-	case *kind.Type:
-		return "must be " + strings.Join(withArticles(k.Want), " or ") + ", not " + withArticle(k.Got)
-	case *kind.Enum:
-		return "must be one of " + list(k.Want)
-	case *kind.Const:
-		return "must be " + list([]any{k.Want})
-	case *kind.Pattern:
-		return fmt.Sprintf("%s does not match the pattern %s", shown(k.Got), k.Want)
-	case *kind.MinLength:
-		return fmt.Sprintf("must have at least %d characters, not %d", k.Want, k.Got)
-	case *kind.MaxLength:
-		return fmt.Sprintf("must have at most %d characters, not %d", k.Want, k.Got)
-	case *kind.Minimum:
-		return fmt.Sprintf("must be at least %s, not %s", ratText(k.Want), ratText(k.Got))
-	case *kind.Maximum:
-		return fmt.Sprintf("must be at most %s, not %s", ratText(k.Want), ratText(k.Got))
-	case *kind.Format:
-		return fmt.Sprintf("%s is not a valid %s", shown(fmt.Sprint(k.Got)), k.Want)
-	}
-	return e.BasicOutput().Error.String()
-}
-
-func ratText(r *big.Rat) string {
-	if r.IsInt() {
-		return r.RatString()
-	}
-	f, _ := r.Float64()
-	return strconv.FormatFloat(f, 'g', -1, 64)
-}
-
-func list(values []any) string {
-	texts := make([]string, len(values))
-	for i, v := range values {
-		texts[i] = fmt.Sprint(v)
-	}
-	return strings.Join(texts, ", ")
-}
-
-func withArticles(types []string) []string {
-	out := make([]string, len(types))
-	for i, t := range types {
-		out[i] = withArticle(t)
-	}
-	return out
-}
-
-func withArticle(noun string) string {
-	if noun != "" && strings.Contains("aio", noun[:1]) {
-		return "an " + noun
-	}
-	return "a " + noun
 }

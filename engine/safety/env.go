@@ -2,7 +2,6 @@ package safety
 
 import (
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -13,8 +12,6 @@ const own = "THREADMILL_"
 
 // defaultPath is what an agent gets where the service itself has no PATH.
 const defaultPath = "/usr/local/bin:/usr/bin:/bin"
-
-var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // basics are the variables that every agent gets, where the service has them.
 func basics() []string {
@@ -34,7 +31,7 @@ func Env(base map[string]string, allowlist []string, facts map[string]string) []
 	}
 	env["TERM"], env["COLORTERM"] = "xterm-256color", "truecolor"
 	for name, value := range facts {
-		if envName.MatchString(name) {
+		if isEnvName(name) {
 			env[name] = value
 		}
 	}
@@ -48,7 +45,7 @@ func Env(base map[string]string, allowlist []string, facts map[string]string) []
 
 // CheckEnvName checks that a variable may stand in an agent's allowlist.
 func CheckEnvName(name string) error {
-	if !envName.MatchString(name) {
+	if !isEnvName(name) {
 		return refuse("env_allowlist", "%s is not the name of a variable (letters, digits and _, not a digit first)", shown(name))
 	}
 	if strings.HasPrefix(strings.ToUpper(name), own) {

@@ -1,14 +1,9 @@
 package safety
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 )
-
-// inPrompt finds the placeholders of a prompt. Other braces are ordinary text: prompts
-// talk about templates, too.
-var inPrompt = regexp.MustCompile(`\{\{ *([A-Za-z_][A-Za-z0-9_-]{0,63}) *\}\}`)
 
 // PromptFacts returns the names that every prompt may use beside its arguments: what
 // was asked for in words, and the task that it belongs to.
@@ -25,9 +20,9 @@ func CheckPrompt(prompt string, s *Schema) error {
 		return refuse("prompt", "is empty")
 	}
 	var es Errors
-	for _, m := range inPrompt.FindAllStringSubmatch(prompt, -1) {
-		if !s.Declares(m[1]) && !slices.Contains(PromptFacts(), m[1]) {
-			es = append(es, refuse("prompt", "{{%s}} is neither declared in args_schema nor one of %s", m[1], strings.Join(PromptFacts(), ", ")))
+	for _, p := range placeholders(prompt) {
+		if !s.Declares(p.name) && !slices.Contains(PromptFacts(), p.name) {
+			es = append(es, refuse("prompt", "{{%s}} is neither declared in args_schema nor one of %s", p.name, strings.Join(PromptFacts(), ", ")))
 		}
 	}
 	return es.orNil()
@@ -38,24 +33,31 @@ func CheckPrompt(prompt string, s *Schema) error {
 // a value is an optional one and leaves nothing, except for docs_path, which is needed.
 func Prompt(prompt string, args map[string]any) (string, error) {
 	var es Errors
-	out := inPrompt.ReplaceAllStringFunc(prompt, func(match string) string {
-		name := inPrompt.FindStringSubmatch(match)[1]
-		value, ok := args[name]
-		if name == docsPath && (!ok || value == "") {
-			es = append(es, refuse(docsPath, "is not set: this works on a task's folder, so run it for a task that has one"))
-			return ""
+	var out strings.Builder
+	done := 0
+	for _, p := range placeholders(prompt) {
+		text, problem := fill(p.name, args)
+		if problem != nil {
+			es = append(es, problem)
 		}
-		if !ok {
-			return ""
-		}
-		text, err := valueText(name, value)
-		if err != nil {
-			es = append(es, err)
-		}
-		return text
-	})
+		out.WriteString(prompt[done:p.start])
+		out.WriteString(text)
+		done = p.end
+	}
 	if err := es.orNil(); err != nil {
 		return "", err
 	}
-	return out, nil
+	return out.String() + prompt[done:], nil
+}
+
+// fill returns what stands for a name in a prompt.
+func fill(name string, args map[string]any) (string, *Error) {
+	value, ok := args[name]
+	if name == docsPath && (!ok || value == "") {
+		return "", refuse(docsPath, "is not set: this works on a task's folder, so run it for a task that has one")
+	}
+	if !ok {
+		return "", nil
+	}
+	return valueText(name, value)
 }

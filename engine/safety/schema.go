@@ -1,22 +1,20 @@
 package safety
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"maps"
-	"regexp"
+	"math/big"
 	"slices"
-	"strings"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/google/jsonschema-go/jsonschema"
 )
 
 // Schema is what the arguments of a capability have to look like: a JSON Schema of an
 // object whose properties are plain values. Arguments that it does not declare are
-// refused unless it says additionalProperties itself.
+// refused unless it says additionalProperties itself. A keyword or a format that is
+// not supported is refused when the schema is compiled, never left out silently.
 type Schema struct {
-	compiled *jsonschema.Schema
+	compiled *jsonschema.Resolved // decides; what is said about a refusal is ours
 	props    map[string]property
 }
 
@@ -28,19 +26,9 @@ type property struct {
 	multiline bool
 	required  bool
 	fallback  any // its default; nil: none
-}
 
-var argName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]{0,63}$`)
-
-// schemaURL is the name under which a schema is compiled; nothing is ever read from it.
-const schemaURL = "threadmill:///args_schema"
-
-// nowhere is the loader of schemas: a $ref may point into its own document only.
-type nowhere struct{}
-
-// Load refuses.
-func (nowhere) Load(string) (any, error) {
-	return nil, errors.New("a schema may refer to nothing outside of itself")
+	formats []string   // what the library
+	steps   []*big.Rat // does not check
 }
 
 // Compile checks a schema and prepares it. An absent schema declares no arguments.
@@ -52,31 +40,29 @@ func Compile(schema map[string]any) (*Schema, error) {
 	if err := checkRoot(doc); err != nil {
 		return nil, err
 	}
-	c := jsonschema.NewCompiler()
-	c.UseLoader(nowhere{})
-	c.AssertFormat()
-	if err := c.AddResource(schemaURL, doc); err != nil {
-		return nil, compileError(err)
-	}
-	compiled, err := c.Compile(schemaURL)
+	root, err := readDocument(doc)
 	if err != nil {
-		return nil, compileError(err)
-	}
-	s := &Schema{compiled: compiled, props: map[string]property{}}
-	if err := s.learn(doc); err != nil {
 		return nil, err
+	}
+	s := &Schema{props: map[string]property{}}
+	if err := s.learn(root); err != nil {
+		return nil, err
+	}
+	s.compiled, err = root.Resolve(nil)
+	if err != nil {
+		return nil, refuse("args_schema", "cannot be used: %v", err)
 	}
 	return s, nil
 }
 
-// normalise turns whatever YAML or JSON made of the schema into what the compiler
-// takes, and closes it against undeclared arguments.
+// normalise turns whatever YAML or JSON made of the schema into one form, and closes
+// it against undeclared arguments.
 func normalise(schema map[string]any) (map[string]any, error) {
 	b, err := json.Marshal(schema)
 	if err != nil {
 		return nil, err
 	}
-	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(b))
+	v, err := decodeExact(b)
 	if err != nil {
 		return nil, err
 	}
@@ -100,101 +86,91 @@ func checkRoot(doc map[string]any) error {
 	return nil
 }
 
-func compileError(err error) error {
-	var invalid *jsonschema.SchemaValidationError
-	if !errors.As(err, &invalid) {
-		return refuse("args_schema", "%v", err)
-	}
-	var ve *jsonschema.ValidationError
-	if !errors.As(invalid.Err, &ve) {
-		return refuse("args_schema", "%v", invalid.Err)
-	}
-	var es Errors
-	for _, leaf := range leaves(ve) {
-		where := strings.Join(append([]string{"args_schema"}, leaf.InstanceLocation...), ".")
-		es = append(es, refuse(where, "%s", describe(leaf)))
-	}
-	return es.orNil()
-}
-
 // learn notes the properties and refuses those that could not be plain values.
-func (s *Schema) learn(doc map[string]any) error {
-	raw, _ := doc["properties"].(map[string]any)
+func (s *Schema) learn(root *jsonschema.Schema) error {
 	var es Errors
-	for _, name := range slices.Sorted(maps.Keys(s.compiled.Properties)) {
-		p, err := s.property(name, raw[name])
-		if err != nil {
+	for _, name := range slices.Sorted(maps.Keys(root.Properties)) {
+		p := property{required: slices.Contains(root.Required, name)}
+		if err := p.learn("args_schema.properties."+name, name, root.Properties[name]); err != nil {
 			es = append(es, err)
 			continue
 		}
 		s.props[name] = p
 	}
-	for _, name := range s.compiled.Required {
-		if _, ok := s.compiled.Properties[name]; !ok {
+	for _, name := range root.Required {
+		if _, ok := root.Properties[name]; !ok {
 			es = append(es, refuse("args_schema.required", "%s is not among the properties", shown(name)))
 		}
 	}
 	return es.orNil()
 }
 
-func (s *Schema) property(name string, raw any) (property, *Error) {
-	field := "args_schema.properties." + name
-	if !argName.MatchString(name) {
-		return property{}, refuse(field, "is no name for an argument (letters, digits, _ and -, a letter first, at most 64)")
+func (p *property) learn(field, name string, schema *jsonschema.Schema) *Error {
+	if !isArgName(name) {
+		return refuse(field, "is no name for an argument (letters, digits, _ and -, a letter first, at most 64)")
 	}
-	sch := target(s.compiled.Properties[name])
-	p := property{required: slices.Contains(s.compiled.Required, name), multiline: isMultiline(raw)}
-	if sch.Types != nil {
-		p.types = sch.Types.ToStrings()
-	}
+	preset := p.note(schema)
 	for _, t := range p.types {
 		if t == "object" || t == "array" || t == "null" {
-			return p, refuse(field, "type %s is not possible: an argument is a string, an integer, a number or a boolean", t)
+			return refuse(field, "type %s is not possible: an argument is a string, an integer, a number or a boolean", t)
 		}
 	}
-	if sch.Pattern != nil {
-		p.pattern = sch.Pattern.String()
+	return p.learnDefault(field+".default", preset, schema)
+}
+
+// note takes from a schema, and from the parts of it that always apply, what is asked
+// for later, and returns the default. What the library checks in floats only, it takes
+// away from it.
+func (p *property) note(schema *jsonschema.Schema) (preset json.RawMessage) {
+	if p.types == nil {
+		p.types = typesOf(schema)
 	}
-	p.negative = sch.Minimum != nil && sch.Minimum.Sign() < 0
-	problem := s.learnDefault(name, &p)
-	return p, problem
+	if p.pattern == "" {
+		p.pattern = schema.Pattern
+	}
+	p.negative = p.negative || schema.Minimum != nil && *schema.Minimum < 0
+	p.multiline = p.multiline || schema.Format == multilineFormat || schema.Extra["x-multiline"] == true
+	if schema.Format != "" && schema.Format != multilineFormat {
+		p.formats = append(p.formats, schema.Format)
+	}
+	if schema.MultipleOf != nil {
+		p.steps = append(p.steps, decimal(*schema.MultipleOf))
+		schema.MultipleOf = nil
+	}
+	preset = schema.Default
+	for _, part := range schema.AllOf {
+		if inner := p.note(part); preset == nil {
+			preset = inner
+		}
+	}
+	return preset
 }
 
 // learnDefault notes a property's default and refuses one that its own schema refuses.
-func (s *Schema) learnDefault(name string, p *property) *Error {
-	sch := target(s.compiled.Properties[name])
-	if sch.Default == nil {
+func (p *property) learnDefault(field string, preset json.RawMessage, schema *jsonschema.Schema) *Error {
+	if preset == nil {
 		return nil
 	}
-	field := "args_schema.properties." + name + ".default"
-	value, problem := p.plain(field, *sch.Default)
+	raw, err := decodeExact(preset)
+	if err != nil {
+		return refuse(field, "cannot be read: %v", err)
+	}
+	value, problem := p.plain(field, raw)
 	if problem != nil {
 		return problem
 	}
-	if err := s.compiled.Properties[name].Validate(value); err != nil {
-		if ve, ok := errors.AsType[*jsonschema.ValidationError](err); ok {
-			return refuse(field, "%s", describe(leaves(ve)[0]))
-		}
-		return refuse(field, "%v", err)
+	if es := append(new(Schema).explain(field, schema, value), p.unmet(field, value)...); len(es) > 0 {
+		return es[0]
 	}
 	p.fallback = value
 	return nil
 }
 
-// target follows references to the schema that says what a value is.
-func target(sch *jsonschema.Schema) *jsonschema.Schema {
-	for range 16 { // longer chains exist only as cycles
-		if sch.Ref == nil || sch.Types != nil {
-			break
-		}
-		sch = sch.Ref
+func typesOf(schema *jsonschema.Schema) []string {
+	if schema.Type != "" {
+		return []string{schema.Type}
 	}
-	return sch
-}
-
-func isMultiline(raw any) bool {
-	m, _ := raw.(map[string]any)
-	return m["format"] == "multiline" || m["x-multiline"] == true
+	return schema.Types
 }
 
 // Names returns the declared arguments in alphabetical order.

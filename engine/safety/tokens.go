@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-var placeholder = regexp.MustCompile(`^\{\{([A-Za-z_][A-Za-z0-9_-]{0,63})\}\}$`)
-
 // tokenArg returns the argument that a command token stands for. A token is a literal
 // (name is empty) or exactly one {{name}}; anything between is refused, since text
 // glued to an argument is where injection begins.
 func tokenArg(token string) (name string, err error) {
-	if m := placeholder.FindStringSubmatch(token); m != nil {
-		return m[1], nil
+	inner, opened := strings.CutPrefix(token, "{{")
+	inner, closed := strings.CutSuffix(inner, "}}")
+	if opened && closed && isArgName(inner) {
+		return inner, nil
 	}
 	if strings.Contains(token, "{{") || strings.Contains(token, "}}") {
 		return "", refuse("command", "%s must be either literal text or exactly one {{name}}", shown(token))

@@ -2,6 +2,7 @@ package safety_test
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -198,6 +199,25 @@ func FuzzCheck(f *testing.F) {
 					t.Fatalf("%s: %T", name, v)
 				}
 			}
+		}
+	})
+}
+
+// FuzzPlaceholders: the placeholders of a prompt are those that this pattern finds.
+func FuzzPlaceholders(f *testing.F) {
+	long := strings.Repeat("a", 65)
+	for _, s := range []string{"{{a}}", "{{{a}}}", "{{ a  }} {{b", "{{{{a}}}}", "{{a }b}}", "{{1}}{{a-1}}", "{{}}", "{{" + long + "}}", "{{" + long[1:] + "}}"} {
+		f.Add(s)
+	}
+	pattern := regexp.MustCompile(`\{\{ *([A-Za-z_][A-Za-z0-9_-]{0,63}) *\}\}`)
+	f.Fuzz(func(t *testing.T, prompt string) {
+		args := object{}
+		for _, m := range pattern.FindAllStringSubmatch(prompt, -1) {
+			args[m[1]] = "<" + m[1] + ">"
+		}
+		got, err := safety.Prompt(prompt, args)
+		if want := pattern.ReplaceAllString(prompt, "<$1>"); err != nil || got != want {
+			t.Fatalf("%q: got %q, %v, want %q", prompt, got, err, want)
 		}
 	})
 }
