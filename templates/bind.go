@@ -37,7 +37,7 @@ func (s Set) Bind(agents map[string]engine.Agent) (map[string]engine.Capability,
 		return nil, err
 	}
 	for id, a := range agents {
-		if _, taken := out[id]; !taken && a.Adapter != commandAdapter && keyForm.MatchString(id) {
+		if _, taken := out[id]; !taken && a.Adapter != commandAdapter && isKey(id) {
 			out[id] = engine.Capability{
 				ID: id, Label: "Ask " + id, AgentID: id, Mode: engine.ModePrompt, Prompt: "{{text}}", Source: BuiltIn,
 			}

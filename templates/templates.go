@@ -31,7 +31,13 @@ var builtin embed.FS
 // BuiltIn is the source of an embedded capability.
 const BuiltIn = "built in"
 
-var keyForm = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,39}$`)
+// keyForm is compiled where it is needed: every process would pay for a variable.
+const keyForm = `^[a-z0-9][a-z0-9-]{0,39}$`
+
+func isKey(s string) bool {
+	matched, err := regexp.MatchString(keyForm, s)
+	return err == nil && matched
+}
 
 // Set is capabilities by key, with where each of them is written.
 type Set struct {
@@ -163,7 +169,7 @@ func (f *file) check(doc *strictyaml.Document) strictyaml.Problems {
 			ps = append(ps, doc.Problem(path, "%s", message))
 		}
 	}
-	wrong(!keyForm.MatchString(f.Key), "key", "must be 1 to 40 small letters, digits and dashes, such as tail-log")
+	wrong(!isKey(f.Key), "key", "must be 1 to 40 small letters, digits and dashes, such as tail-log")
 	wrong(f.Label == "", "label", "is missing: a few words for people")
 	wrong(f.Agent == "" && f.Mode == engine.ModeTemplate, "agent", "is missing: the agent that runs the command")
 	wrong(f.WorkingDir != "" && !filepath.IsAbs(f.WorkingDir), "working_dir", "must be an absolute path")

@@ -15,12 +15,19 @@ import (
 	"github.com/threadmill/threadmill/templates/strictyaml"
 )
 
-var (
-	identifier = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,39}$`)
-	channel    = regexp.MustCompile(`^(slack:[A-Z0-9]{2,20}|discord:[0-9]{1,20})$`)
-	person     = regexp.MustCompile(`^(\*|web|slack:[A-Z0-9]+|slack:group:[A-Z0-9]+|discord:[0-9]+|discord:role:[0-9]+)$`)
-	cronField  = regexp.MustCompile(`^[0-9A-Za-z*?,/#-]+$`)
+// The forms of what people write. They are compiled where they are needed: as variables
+// they would be in every process, also in the runners that read no configuration.
+const (
+	identifier = `^[a-z0-9][a-z0-9_-]{0,39}$`
+	channel    = `^(slack:[A-Z0-9]{2,20}|discord:[0-9]{1,20})$`
+	person     = `^(\*|web|slack:[A-Z0-9]+|slack:group:[A-Z0-9]+|discord:[0-9]+|discord:role:[0-9]+)$`
+	cronField  = `^[0-9A-Za-z*?,/#-]+$`
 )
+
+func matches(form, s string) bool {
+	matched, err := regexp.MatchString(form, s)
+	return err == nil && matched
+}
 
 // Rights returns the rights that a permission may grant.
 func Rights() []string {
@@ -198,7 +205,7 @@ func (k *checker) address(path, value string) {
 }
 
 func (k *checker) id(path, id string) {
-	if !identifier.MatchString(id) {
+	if !matches(identifier, id) {
 		k.wrong(path, "is not a name that can be used; take 1 to 40 small letters, digits, - and _")
 	}
 }
@@ -293,7 +300,7 @@ func (k *checker) cron(path, text string) {
 	fields := strings.Fields(text)
 	bad := len(fields) != 5 && !strings.HasPrefix(text, "@")
 	for _, f := range fields {
-		bad = bad || !strings.HasPrefix(text, "@") && !cronField.MatchString(f)
+		bad = bad || !strings.HasPrefix(text, "@") && !matches(cronField, f)
 	}
 	if bad {
 		k.wrong(path, `must be five fields, such as "0 2 * * *" (minute, hour, day, month, weekday), or @daily`)
@@ -301,7 +308,7 @@ func (k *checker) cron(path, text string) {
 }
 
 func (k *checker) channel(path, value string) {
-	if !channel.MatchString(value) {
+	if !matches(channel, value) {
 		k.wrong(path, "must be a channel such as slack:C0123ABC or discord:1234567890")
 	}
 }
@@ -337,7 +344,7 @@ func (k *checker) permissions() {
 			k.wrong(path, "needs who and may")
 		}
 		for j, who := range p.Who {
-			if !person.MatchString(who) {
+			if !matches(person, who) {
 				k.wrong(fmt.Sprintf("%s.who[%d]", path, j), "must be slack:U…, slack:group:S…, discord:ID, discord:role:ID, web or *")
 			}
 		}

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 )
 
@@ -15,7 +14,7 @@ const (
 	maxSecret = 64 << 10
 )
 
-var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+const variable = `^[A-Za-z_][A-Za-z0-9_]*$`
 
 // Secret is a value that never appears in logs, errors or JSON. It is written as
 // env:NAME, file:/path or literally.
@@ -27,7 +26,7 @@ type Secret struct {
 // UnmarshalText takes the secret as it is written; it is resolved later.
 func (s *Secret) UnmarshalText(b []byte) error {
 	ref := string(b)
-	if name, ok := strings.CutPrefix(ref, "env:"); ok && !variable.MatchString(name) {
+	if name, ok := strings.CutPrefix(ref, "env:"); ok && !matches(variable, name) {
 		return errors.New("env: must be followed by the name of a variable")
 	}
 	if strings.TrimPrefix(ref, "file:") == "" && ref != "" {
