@@ -34,12 +34,11 @@ agents:
 // print numbered lines and receive numbered messages. The full count is in the soak.
 func TestServeKilled(t *testing.T) {
 	t.Parallel()
-	surviveKills(t, 8, 20)
+	surviveKills(t, 8, 20, 400)
 }
 
-func surviveKills(t *testing.T, rounds, executions int) {
+func surviveKills(t *testing.T, rounds, executions, lines int) {
 	t.Helper()
-	const lines = 400
 	s := newService(t, surviveConfig, nil)
 	s.start()
 	var runs []engine.Execution
@@ -52,9 +51,10 @@ func surviveKills(t *testing.T, rounds, executions int) {
 	var talk sync.WaitGroup
 	for i, x := range runs {
 		talk.Go(func() {
-			for !over.Load() {
+			for failed := false; failed || !over.Load(); {
 				body := map[string]any{"id": fmt.Sprintf("m-%d-%d", i, sent[i]+1), "text": fmt.Sprintf("message %d of %d", sent[i]+1, i)}
-				if s.try("POST", "/api/executions/"+x.ID+"/message", body, nil) == nil {
+				failed = s.try("POST", "/api/executions/"+x.ID+"/message", body, nil) != nil
+				if !failed {
 					sent[i]++ // otherwise the service was away: the same message is said again
 				}
 				time.Sleep(time.Duration(20+rand.IntN(200)) * time.Millisecond)
