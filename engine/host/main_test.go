@@ -126,7 +126,7 @@ func realRunner(dir string, view bool) error {
 	return runner.Run(background(), o)
 }
 
-// view notes that it was there and stays until the run has ended.
+// view notes that it was there and stays until the run has ended, or the test.
 func view(dir string) error {
 	if err := note(dir, "views"); err != nil {
 		return err
@@ -134,6 +134,9 @@ func view(dir string) error {
 	for {
 		if _, over, err := rundir.ReadResult(dir); over || err != nil {
 			return err
+		}
+		if _, err := os.Stat(filepath.Join(dir, rundir.SpecFile)); err != nil {
+			return nil // the test has removed everything
 		}
 		time.Sleep(10 * time.Millisecond)
 	}

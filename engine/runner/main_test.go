@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/signal"
+	"syscall"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -19,6 +21,9 @@ func TestMain(m *testing.M) {
 	switch role := os.Getenv(roleEnv); role {
 	case "":
 		goleak.VerifyTestMain(m)
+	case "deaf view": // as a parent that ignores hang-ups would start it
+		signal.Ignore(syscall.SIGHUP)
+		os.Exit(runnerMain("view", os.Args[1]))
 	case "runner", "view":
 		os.Exit(runnerMain(role, os.Args[1]))
 	case "agent":

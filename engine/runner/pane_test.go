@@ -198,28 +198,45 @@ func TestFloodIsSkippedInThePane(t *testing.T) {
 	}
 }
 
-// TestViewEndsWithItsTerminal: it must not stay behind when a tmux server dies again.
-func TestViewEndsWithItsTerminal(t *testing.T) {
+// TestViewEnds: it must not stay behind when a tmux server dies again, whether or not
+// it hears the hang-up, nor when the files of its run were removed.
+func TestViewEnds(t *testing.T) {
 	t.Parallel()
-	g := newRig(t, "sleep").start()
-	owner, exited := g.cmd, g.exited
-	x := newTerminal(t)
-	x.read()
-	g.launch("view", x.slave)
-	x.untilShown(g, "asleep")
-	_ = x.slave.Close()
-	_ = x.master.Close()
-	select {
-	case err := <-g.exited:
-		if err == nil {
-			t.Error("it was not ended by the hang-up")
-		}
-	case <-time.After(patience):
-		t.Error("the view is still there")
+	for name, end := range map[string]func(g *rig, x *terminal){
+		"view": func(_ *rig, x *terminal) {
+			_ = x.slave.Close()
+			_ = x.master.Close()
+		},
+		"deaf view": func(_ *rig, x *terminal) {
+			_ = x.slave.Close()
+			_ = x.master.Close()
+		},
+		"view of nothing": func(g *rig, _ *terminal) {
+			if err := os.Remove(filepath.Join(g.dir, rundir.InfoFile)); err != nil {
+				g.t.Error(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := newRig(t, "sleep").start()
+			owner, exited := g.cmd, g.exited
+			c := g.dial()
+			x := newTerminal(t)
+			x.read()
+			g.launch(strings.TrimSuffix(name, " of nothing"), x.slave)
+			x.untilShown(g, "asleep")
+			end(g, x)
+			select {
+			case <-g.exited:
+			case <-time.After(patience):
+				t.Error("the view is still there")
+			}
+			g.cmd, g.exited = owner, exited
+			g.do(c, rundir.Command{Op: rundir.OpCancel})
+			g.end()
+		})
 	}
-	g.cmd, g.exited = owner, exited
-	g.do(g.dial(), rundir.Command{Op: rundir.OpCancel})
-	g.end()
 }
 
 func TestView(t *testing.T) {

@@ -31,6 +31,8 @@ type screen struct {
 	state   *term.State    // the terminal before
 	stop    chan struct{}
 	ended   sync.WaitGroup
+	gone    chan struct{} // closed once the terminal takes nothing more, or nobody types there any more
+	leave   func()        // closes gone
 
 	// What the line editor writes is kept first, under a lock that nobody holds while the
 	// terminal blocks; then brought to the terminal, by one at a time.
@@ -51,7 +53,8 @@ func openScreen(in, out *os.File, who typist, resized func(cols, rows int)) *scr
 	if out == nil || !term.IsTerminal(int(out.Fd())) {
 		return nil
 	}
-	s := &screen{in: in, out: out, stop: make(chan struct{})}
+	s := &screen{in: in, out: out, stop: make(chan struct{}), gone: make(chan struct{})}
+	s.leave = sync.OnceFunc(func() { close(s.gone) })
 	if in != nil && who != nil && term.IsTerminal(int(in.Fd())) {
 		if state, err := term.MakeRaw(int(in.Fd())); err == nil {
 			s.state = state
@@ -101,7 +104,7 @@ func (s *screen) fit(resized func(cols, rows int)) {
 // takes nothing; a terminal that is gone takes everything.
 func (s *screen) show(text []byte) {
 	if s.line == nil {
-		_, _ = s.out.Write(text)
+		s.write(text)
 		return
 	}
 	_, _ = s.line.Write(text)
@@ -116,7 +119,13 @@ func (s *screen) flush() {
 	s.pending = nil
 	s.mu.Unlock()
 	if len(text) > 0 {
-		_, _ = s.out.Write(text)
+		s.write(text)
+	}
+}
+
+func (s *screen) write(text []byte) {
+	if _, err := s.out.Write(text); err != nil {
+		s.leave()
 	}
 }
 
@@ -134,6 +143,7 @@ func (s *screen) close() {
 
 // read passes typed lines on. Lines that were pasted together are one text.
 func (s *screen) read(who typist) {
+	defer s.leave()
 	var pasted strings.Builder
 	for {
 		line, err := s.line.ReadLine()

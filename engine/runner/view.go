@@ -30,7 +30,8 @@ const (
 
 // View shows a run whose pane is gone in a new one: what was shown last, then what is
 // shown next. Lines typed there go to the run's agent, Ctrl-C interrupts it. View ends
-// with the run, or with its terminal; the run does not notice it.
+// with the run, or with its terminal, by itself: where it was started the hang-up
+// signal may be ignored. The run does not notice it.
 func View(ctx context.Context, o Options) error {
 	spec, err := rundir.ReadSpec(o.Dir)
 	if err != nil {
@@ -39,13 +40,13 @@ func View(ctx context.Context, o Options) error {
 	v := &viewer{ctx: ctx, dir: o.Dir, spec: spec, feed: newFeed()}
 	screen := openScreen(o.In, o.Out, v, nil)
 	defer screen.close()
-	show := screen.show
-	if screen == nil {
-		show = func(text []byte) { _, _ = o.Out.Write(text) }
+	show, gone := func(text []byte) { _, _ = o.Out.Write(text) }, (chan struct{})(nil)
+	if screen != nil {
+		show, gone = screen.show, screen.gone
 	}
 	v.feed.start(show)
 	defer v.feed.close(lastWords)
-	return v.follow()
+	return v.follow(gone)
 }
 
 // viewer is one run of [View].
@@ -57,8 +58,8 @@ type viewer struct {
 	rest []byte // the beginning of a line of the pane
 }
 
-// follow passes the recording on until the run has ended.
-func (v *viewer) follow() error {
+// follow passes the recording on until the run has ended, or gone is closed.
+func (v *viewer) follow(gone <-chan struct{}) error {
 	var cast *os.File
 	defer func() {
 		if cast != nil {
@@ -85,19 +86,21 @@ func (v *viewer) follow() error {
 		}
 		select {
 		case <-ticker.C:
+		case <-gone:
+			return nil
 		case <-v.ctx.Done():
 			return nil
 		}
 	}
 }
 
-// over reports whether the run has ended, or its runner.
+// over reports whether the run has ended, or its runner, or its files are gone.
 func (v *viewer) over() bool {
 	if _, ended, err := rundir.ReadResult(v.dir); err != nil || ended {
 		return true
 	}
 	info, found, err := rundir.ReadInfo(v.dir)
-	return err != nil || found && !proc.Alive(info.Pid, info.StartTime)
+	return err != nil || !found || !proc.Alive(info.Pid, info.StartTime)
 }
 
 // show passes on what was on the terminal, line by line.
