@@ -151,7 +151,7 @@ func (r *run) sayHowItEnded(res rundir.Result) {
 			e.Failure = &agent.Failure{Reason: res.Reason, ResetsAt: res.ResetsAt}
 		}
 	}
-	if e.Content != "" {
+	if e.Content != "" && (e.Kind == agent.KindError || e.Content != r.journal.fault) {
 		r.journal.record(e)
 	}
 	line := fmt.Sprintf("— %s after %s", res.Status, time.Since(r.began).Round(100*time.Millisecond))

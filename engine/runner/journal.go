@@ -3,6 +3,7 @@ package runner
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/threadmill/threadmill/engine/agent"
 	"github.com/threadmill/threadmill/engine/redact"
@@ -16,6 +17,7 @@ type journal struct {
 	mask   *redact.Masker
 	script *transcript
 	failed func(error) // told of an events file that cannot be written
+	fault  string      // what the newest error entry says
 
 	// Text that arrives in pieces is masked as one text, or a secret that lies across two
 	// pieces would pass. The streams stand in the order in which they began.
@@ -68,6 +70,9 @@ func (j *journal) append(e agent.Entry) {
 			j.failed(errors.Join(err, again))
 			return
 		}
+	}
+	if stored.Kind == agent.KindError {
+		j.fault = strings.TrimSpace(stored.Content)
 	}
 	j.script.entry(stored)
 }

@@ -174,6 +174,15 @@ func TestTranscript(t *testing.T) {
 			"[system] waits for permission: Bash rm x\n[system] allowed by eve: Bash\n[system] denied: Bash\n" +
 				"[system] nobody decided in time: Bash\n[system] waits for an answer: which?\n[system] no longer waits: which?\n",
 		},
+		"asks that repeat themselves": {
+			[]agent.Entry{
+				{Kind: agent.KindQuestion, Content: "Which way?", Ask: &agent.Ask{Questions: []agent.Question{{Text: "Which way? "}}}},
+				{Kind: agent.KindQuestion, Content: "1. Which?\n2. When?", Ask: &agent.Ask{Questions: []agent.Question{{Text: "Which?"}, {Text: "When?"}}}},
+				{Kind: agent.KindQuestion, Content: "It depends.", Ask: &agent.Ask{Questions: []agent.Question{{Text: "Which?"}, {Text: "When?"}}}},
+			},
+			"[system] waits for an answer: Which way?\n[system] waits for an answer: 1. Which? 2. When?\n" +
+				"[system] waits for an answer: It depends. Which? When?\n",
+		},
 		"an entry that is no JSON": {
 			[]agent.Entry{{Kind: agent.KindToolUse, Tool: &agent.Tool{Name: "x", Input: []byte(`{`), Status: agent.ToolRunning}}},
 			"[stderr] an entry of kind \"tool_use\" could not be recorded: ",

@@ -344,3 +344,20 @@ func TestStreamedText(t *testing.T) {
 	}
 	g.checkNoSecret()
 }
+
+// TestFailureIsSaidOnce: an agent that has said what went wrong is not repeated.
+func TestFailureIsSaidOnce(t *testing.T) {
+	t.Parallel()
+	for _, step := range []string{"fail", "crash"} {
+		t.Run(step, func(t *testing.T) {
+			t.Parallel()
+			g := newRig(t).talk(step).start()
+			if res := g.end(); res.Status != rundir.Failed || res.Message != "exited with code 3:" {
+				t.Errorf("result %+v", res)
+			}
+			if n := strings.Count(g.log(), "exited with code 3:"); n != 1 {
+				t.Errorf("it is said %d times:\n%s", n, g.log())
+			}
+		})
+	}
+}

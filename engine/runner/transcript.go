@@ -243,14 +243,24 @@ func askLine(e agent.Entry) string {
 		what = "no longer waits"
 	case agent.AskOpen:
 	}
-	subject := e.Ask.Tool
-	for _, q := range e.Ask.Questions {
-		subject = strings.TrimSpace(subject + " " + q.Text)
-	}
-	if content := strings.TrimSpace(e.Content); content != "" {
-		subject = strings.TrimSpace(subject + " " + content)
-	}
+	subject := strings.TrimSpace(e.Ask.Tool + " " + asked(e))
 	return what + ": " + strings.ReplaceAll(subject, "\n", " ")
+}
+
+// asked is what an ask says. Its content often repeats its questions, or the other way
+// round; each is said once.
+func asked(e agent.Entry) string {
+	said := strings.TrimSpace(e.Content)
+	for i, q := range e.Ask.Questions {
+		text := strings.TrimSpace(q.Text)
+		if i == 0 && strings.Contains(text, said) {
+			said = text
+		}
+		if !strings.Contains(said, text) {
+			said += " " + text
+		}
+	}
+	return said
 }
 
 func decided(e agent.Entry) string {
