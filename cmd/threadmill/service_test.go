@@ -167,7 +167,7 @@ func (s *service) end() {
 	s.kill()
 	infos, _ := filepath.Glob(filepath.Join(s.data(), "executions/*/*/*", rundir.InfoFile))
 	for _, path := range infos {
-		if info, ok, _ := rundir.ReadInfo(filepath.Dir(path)); ok {
+		if info, ok, _ := rundir.ReadInfo(filepath.Dir(path)); ok && info.Pid > 1 { // 0: it was kept from starting
 			_ = syscall.Kill(info.Pid, syscall.SIGKILL) // most have ended; the agents die with their runners
 		}
 	}
