@@ -6,7 +6,7 @@ type Action string
 
 // The actions of [Decide].
 const (
-	ActFinalise Action = "finalise" // it has ended: settle it
+	ActFinalise Action = "finalise" // it has ended: read what is left of it and settle it
 	ActFollow   Action = "follow"   // its runner is there: read on
 	ActWait     Action = "wait"     // a runner may be starting: look again
 	ActLaunch   Action = "launch"   // it was claimed and never started

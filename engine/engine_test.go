@@ -370,6 +370,58 @@ func TestRestartFollowsAgain(t *testing.T) {
 	}
 }
 
+// TestEndWhileAway: what a run did last, while there was no service, acts as it would
+// have done otherwise. A message that the agent has is not called undelivered.
+func TestEndWhileAway(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, nil)
+	x := f.submit(engine.Request{Text: "1"})
+	p := f.started()
+	p.says(activity(agent.Working))
+	f.until(x.ID, func(x engine.Execution) bool { return x.Activity == agent.Working })
+	if _, err := f.e.Send(t.Context(), x.ID, engine.MessageRequest{ID: "m-1", Text: "more", By: "tester"}); err != nil {
+		t.Fatal(err)
+	}
+	f.stop()
+	denied := agent.Ask{State: agent.AskTimedOut, Tool: "Bash"}
+	p.endsUnseen(rundir.Result{Status: rundir.Succeeded, EndedAt: f.clock()},
+		agent.Entry{Kind: agent.KindUser, ID: "m-1", Content: "more"},
+		agent.Entry{Kind: agent.KindApproval, ID: "ask-1", Content: "run `ls`?", Ask: &denied},
+		agent.Entry{Kind: agent.KindStatus, Status: &agent.Status{SessionRef: "s-2"}})
+	f.restart()
+	if got := f.until(x.ID, is(engine.Succeeded)); got.SessionRef != "s-2" || got.Cursor.Seq != 4 {
+		t.Errorf("it ended as %+v", got)
+	}
+	if list, err := f.e.Commands(t.Context(), x.ID); err != nil || len(list) != 1 || list[0].State != engine.Handed {
+		t.Errorf("the message is %+v, %v", list, err)
+	}
+	if list, err := f.e.Approvals(t.Context(), engine.ApprovalFilter{}); err != nil || len(list) != 1 || list[0].State != agent.AskTimedOut {
+		t.Errorf("the ask is %+v, %v", list, err)
+	}
+}
+
+// TestLostWhileAway: the same for a runner that was killed while there was no service;
+// its session, which it had just named, is resumed.
+func TestLostWhileAway(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, func(c *engine.Catalog) { c.OnLost = engine.OnLost{Resume: true, Max: 1} })
+	x := f.submit(engine.Request{Text: "1"})
+	p := f.started()
+	p.says(activity(agent.Working))
+	f.until(x.ID, func(x engine.Execution) bool { return x.Activity == agent.Working })
+	f.stop()
+	p.unseen = []agent.Entry{{Seq: 2, Kind: agent.KindStatus, Status: &agent.Status{SessionRef: "s-1"}}}
+	p.seq++
+	close(p.lost)
+	f.restart()
+	if got := f.until(x.ID, is(engine.Failed)); got.Reason != agent.ReasonRunnerLost || got.SessionRef != "s-1" {
+		t.Errorf("it ended as %+v", got)
+	}
+	if next := f.started(); next.spec.SessionRef != "s-1" {
+		t.Errorf("resumed is %+v", next.spec)
+	}
+}
+
 func TestStopMayCancel(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(c *engine.Catalog) { c.CancelOnStop = true })

@@ -25,6 +25,8 @@ type player struct {
 	mu      sync.Mutex
 	orders  []rundir.Command
 	batches chan engine.Batch
+	unseen  []agent.Entry  // written while nobody followed
+	over    *rundir.Result // ended while nobody followed
 	result  chan rundir.Result
 	lost    chan struct{}
 	refuse  func(rundir.Command) (rundir.Reply, error)
@@ -58,7 +60,7 @@ func (h *scriptedHost) Inspect(_ context.Context, id string) (engine.Sighting, e
 	if p == nil {
 		return engine.Sighting{}, nil
 	}
-	s := engine.Sighting{Spec: true, Info: true, Answer: true, Alive: true}
+	s := engine.Sighting{Spec: true, Info: true, Answer: true, Alive: true, Result: p.over}
 	select {
 	case <-p.lost:
 		s.Answer, s.Alive = false, false
@@ -69,6 +71,15 @@ func (h *scriptedHost) Inspect(_ context.Context, id string) (engine.Sighting, e
 
 func (h *scriptedHost) Follow(ctx context.Context, id string, _ rundir.Cursor, sink func(context.Context, engine.Batch) error) (rundir.Result, error) {
 	p := h.player(id)
+	if p.unseen != nil {
+		if err := sink(ctx, engine.Batch{Entries: p.unseen, Cursor: p.cursor()}); err != nil {
+			return rundir.Result{}, err
+		}
+		p.unseen = nil
+	}
+	if p.over != nil {
+		return *p.over, nil
+	}
 	for {
 		select {
 		case b := <-p.batches:
@@ -139,7 +150,15 @@ func (p *player) says(entries ...agent.Entry) {
 		p.seq++
 		entries[i].Seq = p.seq
 	}
-	p.batches <- engine.Batch{Entries: entries, Cursor: rundir.Cursor{Seq: p.seq, Offset: p.seq * 10}}
+	p.batches <- engine.Batch{Entries: entries, Cursor: p.cursor()}
+}
+
+func (p *player) cursor() rundir.Cursor { return rundir.Cursor{Seq: p.seq, Offset: p.seq * 10} }
+
+// endsUnseen lets the runner write its last entries and end while there is no service.
+func (p *player) endsUnseen(res rundir.Result, entries ...agent.Entry) {
+	p.seq += int64(len(entries))
+	p.unseen, p.over = entries, &res
 }
 
 // got returns what the runner was told so far.

@@ -94,21 +94,25 @@ func (e *Engine) tail(id string) []string {
 	return lines
 }
 
-// lost settles an execution whose runner was killed: everything of it is ended
-// first, then it is said, then it is resumed where the catalog says so.
-func (e *Engine) lost(ctx context.Context, id string) error {
-	ended, err := e.sweep(ctx, id)
+// lost settles an execution whose runner was killed: everything of it is ended and what
+// it has written is read first, then it is said, then it is resumed where the catalog
+// says so.
+func (e *Engine) lost(ctx context.Context, r *run) error {
+	ended, err := e.sweep(ctx, r.id)
 	if err != nil {
 		return err
 	}
-	if err := e.finish(ctx, id, Change{
+	if err := e.follow(ctx, r, Sighting{}); err != nil {
+		return err
+	}
+	if err := e.finish(ctx, r.id, Change{
 		To: Failed, Reason: agent.ReasonRunnerLost, Ended: ended,
 		Error: "its runner was killed; what it had done so far is kept",
 	}); err != nil {
 		return err
 	}
-	x, err := e.store.Execution(ctx, id)
-	if err != nil || x.Status != Failed {
+	x, err := e.store.Execution(ctx, r.id)
+	if err != nil || x.Status != Failed || x.Reason != agent.ReasonRunnerLost {
 		return err
 	}
 	e.resumeLost(ctx, x)

@@ -71,12 +71,10 @@ func (e *Engine) see(ctx context.Context, r *run, x Execution) {
 			case ActLaunch:
 				launches++
 				err = e.launch(ctx, r, x, launches)
-			case ActFollow:
+			case ActFollow, ActFinalise: // what a run has left is read before it is settled
 				err = e.follow(ctx, r, s)
-			case ActFinalise:
-				err = e.finish(ctx, r.id, changeFor(*s.Result))
 			case ActLost:
-				err = e.lost(ctx, r.id)
+				err = e.lost(ctx, r)
 			case ActDrop:
 				err = e.drop(ctx, r.id)
 			}
@@ -138,14 +136,12 @@ func (e *Engine) follow(ctx context.Context, r *run, s Sighting) error {
 		}
 	}
 	res, err := e.host.Follow(ctx, r.id, from, func(ctx context.Context, b Batch) error { return e.absorb(ctx, r, b) })
-	switch {
-	case errors.Is(err, ErrRunnerLost):
-		return nil // look again: the decision is made in one place
-	case err != nil:
+	lost := errors.Is(err, ErrRunnerLost)
+	if err != nil && !lost {
 		return err
 	}
-	if err := e.flush(ctx, r); err != nil {
-		return err
+	if err := e.flush(ctx, r); err != nil || lost {
+		return err // lost: look again, the decision is made in one place
 	}
 	return e.finish(ctx, r.id, changeFor(res))
 }
