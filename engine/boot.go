@@ -14,16 +14,17 @@ const (
 	ActDrop     Action = "drop"     // it was cancelled before it ever started
 )
 
-// Decide says what to do about an execution from its status and what there is of it.
-// It is pure, so the whole table can be tested. A runner that does not answer is not
-// dead: only a missing process is proof.
-func Decide(status Status, s Sighting) Action {
+// Decide says what to do about an execution from its status, whether anything was ever
+// read of it, and what there is of it. It is pure, so the whole table can be tested. A
+// runner that does not answer is not dead: only a missing process is proof. One that had
+// begun is never launched again, even where somebody has deleted its files.
+func Decide(status Status, begun bool, s Sighting) Action {
 	switch {
 	case s.Result != nil:
 		return ActFinalise
 	case s.Info && (s.Answer || s.Alive):
 		return ActFollow
-	case s.Info:
+	case s.Info, begun && !s.Alive:
 		return ActLost
 	case s.Pane != "" || s.Alive:
 		return ActWait

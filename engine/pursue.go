@@ -101,7 +101,8 @@ func (e *Engine) look(ctx context.Context, r *run, x Execution) (Action, Sightin
 	if err != nil {
 		return "", s, err
 	}
-	return Decide(x.Status, s), s, nil
+	begun := x.Cursor.Seq > 0 || x.Pid > 0
+	return Decide(x.Status, begun, s), s, nil
 }
 
 // launch starts the runner and follows it. What is missing by now (a directory, an
