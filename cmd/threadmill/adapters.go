@@ -1,6 +1,7 @@
 package main
 
 import (
+	"github.com/threadmill/threadmill/adapters/claude"
 	"github.com/threadmill/threadmill/adapters/command"
 	"github.com/threadmill/threadmill/adapters/demo"
 	"github.com/threadmill/threadmill/engine"
@@ -11,6 +12,7 @@ import (
 // stands in the configuration.
 func adapters() map[string]agent.Adapter {
 	return map[string]agent.Adapter{
+		"claude":  claude.New(),
 		"command": command.New(),
 		"demo":    demo.New(),
 	}
