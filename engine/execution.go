@@ -107,6 +107,7 @@ type Progress struct {
 	ID       string
 	Cursor   rundir.Cursor
 	Activity agent.Activity
+	Worked   bool // it was busy meanwhile: where it is idle, it is so anew
 	Session  string
 	Pid      int
 	Usage    *agent.Usage

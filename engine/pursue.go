@@ -210,6 +210,7 @@ func (p *Progress) addStatus(s *agent.Status) {
 	}
 	if s.Activity != "" {
 		p.Activity = s.Activity
+		p.Worked = p.Worked || s.Activity != agent.Idle
 	}
 	if s.SessionRef != "" {
 		p.Session = s.SessionRef

@@ -49,7 +49,7 @@ func advance(ctx context.Context, t *tx, p engine.Progress, now time.Time) (bool
 			activity      = CASE WHEN ?4 = '' OR status <> 'running' THEN activity ELSE ?4 END,
 			idle_since    = CASE WHEN ?4 = '' OR status <> 'running' THEN idle_since
 			                     WHEN ?4 <> 'idle' THEN NULL
-			                     WHEN activity = 'idle' THEN idle_since
+			                     WHEN activity = 'idle' AND NOT ?14 THEN idle_since
 			                     ELSE ?5 END,
 			session_ref   = coalesce(nullif(?6, ''), session_ref),
 			pid           = coalesce(nullif(?7, 0), pid),
@@ -61,7 +61,7 @@ func advance(ctx context.Context, t *tx, p engine.Progress, now time.Time) (bool
 			cost_usd      = coalesce(?13, cost_usd)
 		WHERE id = ?1 AND status IN ('running', 'cancelling') AND cursor_seq <= ?2 AND cursor_offset <= ?3`,
 		p.ID, p.Cursor.Seq, p.Cursor.Offset, string(p.Activity), now.UnixNano(),
-		p.Session, p.Pid, p.Tmux, p.LogBytes, p.LogLines, in, out, cost)
+		p.Session, p.Pid, p.Tmux, p.LogBytes, p.LogLines, in, out, cost, p.Worked)
 	return n > 0, err
 }
 

@@ -108,6 +108,10 @@ func idleSince(t *testing.T, s engine.Store) {
 	commit(t, s, engine.Progress{ID: e.ID, Cursor: at(2), Activity: agent.Idle})
 	commit(t, s, engine.Progress{ID: e.ID, Cursor: at(3)})
 	wantEqual(t, "still idle since", get(t, s, e.ID).IdleSince, first)
+	commit(t, s, engine.Progress{ID: e.ID, Cursor: at(3), Activity: agent.Idle, Worked: true})
+	if again := get(t, s, e.ID).IdleSince; again == nil || !again.After(*first) {
+		t.Errorf("idle since %v, and after a turn in between since %v", first, again)
+	}
 	commit(t, s, engine.Progress{ID: e.ID, Cursor: at(4), Activity: agent.Working})
 	if get(t, s, e.ID).IdleSince != nil {
 		t.Error("a working one is idle since")
