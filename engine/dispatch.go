@@ -111,17 +111,24 @@ func compareTimes(a, b *time.Time) int {
 }
 
 // claim takes a queued execution for this process and pursues it. Somebody may have
-// cancelled it a moment ago: then there is nothing to do.
+// cancelled it a moment ago: then there is nothing to do. It is registered before it is
+// running, so whoever cancels it from then on finds whom to tell.
 func (e *Engine) claim(ctx context.Context, x Execution) error {
-	started, err := e.store.Transition(ctx, Change{ID: x.ID, To: Running, At: e.now().UTC()})
-	if CodeOf(err) == CodeConflict {
+	r := e.register(x)
+	if r == nil {
 		return nil
 	}
+	started, err := e.store.Transition(ctx, Change{ID: x.ID, To: Running, At: e.now().UTC()})
 	if err != nil {
+		e.unregister(r)
+		if CodeOf(err) == CodeConflict {
+			return nil
+		}
 		return err
 	}
+	r.fresh = true
 	e.watchers.ring(x.ID)
-	e.pursue(started, true)
+	e.begin(r, started)
 	return nil
 }
 

@@ -70,8 +70,11 @@ func (e *Engine) Start(ctx context.Context) error {
 	}
 	e.open(context.WithoutCancel(ctx))
 	for _, x := range active {
-		if x.Status.Live() {
-			e.pursue(x, false)
+		if !x.Status.Live() {
+			continue
+		}
+		if r := e.register(x); r != nil {
+			e.begin(r, x)
 		}
 	}
 	e.goWork(e.take, "dispatch", e.dispatch)

@@ -43,6 +43,8 @@ type fixture struct {
 	host  *scriptedHost
 	cat   engine.Catalog
 
+	meddle func(engine.Execution) // see meddler; may be nil
+
 	mu  sync.Mutex
 	now time.Time
 }
@@ -76,8 +78,12 @@ func newFixture(t *testing.T, change func(*engine.Catalog)) *fixture {
 // restart is what a killed service does next: a new engine on the same store.
 func (f *fixture) restart() {
 	f.Helper()
+	var store engine.Store = f.store
+	if f.meddle != nil {
+		store = &meddler{Store: f.store, running: f.meddle}
+	}
 	f.e = engine.New(engine.Options{
-		Store: f.store, Host: f.host, Adapters: map[string]agent.Adapter{"talker": talker{}},
+		Store: store, Host: f.host, Adapters: map[string]agent.Adapter{"talker": talker{}},
 		Environ: map[string]string{"PATH": "/usr/bin:/bin"}, Logger: slog.New(slog.DiscardHandler), Now: f.clock,
 	})
 	if err := f.e.SetCatalog(f.cat); err != nil {
@@ -419,6 +425,60 @@ func TestLostWhileAway(t *testing.T) {
 	}
 	if next := f.started(); next.spec.SessionRef != "s-1" {
 		t.Errorf("resumed is %+v", next.spec)
+	}
+}
+
+// meddler is a store that lets the test do something the moment an execution runs.
+type meddler struct {
+	engine.Store
+
+	running func(engine.Execution)
+}
+
+func (m *meddler) Transition(ctx context.Context, c engine.Change) (engine.Execution, error) {
+	x, err := m.Store.Transition(ctx, c)
+	if err == nil && c.To == engine.Running {
+		m.running(x)
+	}
+	return x, err
+}
+
+// TestCancelAtTheStart: a cancel that comes between the claim and the start is as
+// insistent as any other.
+func TestCancelAtTheStart(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, nil)
+	f.stop()
+	f.meddle = func(x engine.Execution) {
+		if _, err := f.e.Cancel(t.Context(), x.ID, "tester", true); err != nil {
+			t.Error(err)
+		}
+	}
+	f.restart()
+	x := f.submit(engine.Request{Text: "1"})
+	p := f.started()
+	p.deaf()
+	if got := f.until(x.ID, func(x engine.Execution) bool { return x.Status.Ended() }); got.Status != engine.Cancelled {
+		t.Errorf("it ended as %s", got.Status)
+	}
+}
+
+// TestIdleAnew: an idle one that was just given a message refuses to end; once it is
+// idle again it is told again, however short its turn was.
+func TestIdleAnew(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, func(c *engine.Catalog) { c.MaxConcurrent = 1 })
+	first, second := f.submit(engine.Request{Text: "1"}), f.submit(engine.Request{Text: "2"})
+	p := f.started()
+	p.refuses(rundir.OpEnd)
+	p.says(activity(agent.Idle))
+	f.until(first.ID, func(engine.Execution) bool { return len(p.got()) == 1 })
+	p.refuses("")
+	p.says(activity(agent.Working), activity(agent.Idle))
+	f.until(first.ID, func(engine.Execution) bool { return len(p.got()) == 2 })
+	p.result <- rundir.Result{Status: rundir.Succeeded, EndedAt: f.clock()}
+	if next := f.started(); next.spec.ExecutionID != second.ID {
+		t.Errorf("started %s", next.spec.ExecutionID)
 	}
 }
 

@@ -161,6 +161,26 @@ func (p *player) endsUnseen(res rundir.Result, entries ...agent.Entry) {
 	p.unseen, p.over = entries, &res
 }
 
+// deaf makes the runner answer nothing from now on.
+func (p *player) deaf() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.refuse = func(rundir.Command) (rundir.Reply, error) { return rundir.Reply{}, errors.New("no answer") }
+}
+
+// refuses makes the runner refuse one kind of order from now on.
+func (p *player) refuses(op rundir.Op) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.refuse = func(cmd rundir.Command) (rundir.Reply, error) {
+		if cmd.Op != op {
+			return rundir.Reply{}, nil
+		}
+		p.orders = append(p.orders, cmd)
+		return rundir.Reply{ID: cmd.ID, Code: rundir.CodeBusy, Error: "busy"}, nil
+	}
+}
+
 // got returns what the runner was told so far.
 func (p *player) got() []rundir.Command {
 	p.mu.Lock()

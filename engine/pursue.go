@@ -32,15 +32,27 @@ const (
 	retryPause   = time.Second            // after an error of the store or the host
 )
 
-// pursue follows a live execution to its end, in the background.
-func (e *Engine) pursue(x Execution, fresh bool) {
+// register makes an execution one that this process pursues; nil where it is already.
+func (e *Engine) register(x Execution) *run {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.live[x.ID] != nil {
-		return
+		return nil
 	}
-	r := &run{id: x.ID, number: x.Number, orders: newBell(), done: make(chan struct{}), fresh: fresh, pending: Progress{ID: x.ID, Cursor: x.Cursor}}
+	r := &run{id: x.ID, number: x.Number, orders: newBell(), done: make(chan struct{}), pending: Progress{ID: x.ID, Cursor: x.Cursor}}
 	e.live[x.ID] = r
+	return r
+}
+
+func (e *Engine) unregister(r *run) {
+	e.mu.Lock()
+	delete(e.live, r.id)
+	e.mu.Unlock()
+	close(r.done)
+}
+
+// begin follows a registered live execution to its end, in the background.
+func (e *Engine) begin(r *run, x Execution) {
 	e.wg.Go(func() {
 		defer e.forget(r)
 		e.see(e.work, r, x)
@@ -52,10 +64,7 @@ func (e *Engine) pursue(x Execution, fresh bool) {
 }
 
 func (e *Engine) forget(r *run) {
-	e.mu.Lock()
-	delete(e.live, r.id)
-	e.mu.Unlock()
-	close(r.done)
+	e.unregister(r)
 	e.watchers.ring(r.id)
 	e.bell.ring() // its place is free
 }
