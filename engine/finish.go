@@ -129,6 +129,17 @@ func (e *Engine) drop(ctx context.Context, id string) error {
 	return e.finish(ctx, id, Change{To: Cancelled, Ended: ended})
 }
 
+// giveUp settles an execution that could not be started. A start that failed may have
+// got further than it seemed, so it is made sure that nothing of it is there or shows
+// up later.
+func (e *Engine) giveUp(ctx context.Context, id string, reason agent.Reason, why string) error {
+	ended, err := e.sweep(ctx, id)
+	if err != nil {
+		return err
+	}
+	return e.finish(ctx, id, Change{To: Failed, Reason: reason, Error: why, Ended: ended})
+}
+
 // resumeLost continues a lost run by itself, a bounded number of times in a row.
 func (e *Engine) resumeLost(ctx context.Context, x Execution) {
 	policy := e.catalog.Load().OnLost

@@ -118,11 +118,11 @@ func (e *Engine) look(ctx context.Context, r *run, x Execution) (Action, Sightin
 // agent) fails the execution; nothing was started then.
 func (e *Engine) launch(ctx context.Context, r *run, x Execution, attempt int) error {
 	if attempt > maxLaunches {
-		return e.finish(ctx, r.id, Change{To: Failed, Reason: agent.ReasonRunnerLost, Error: "the runner could not be started; see the service's log and `threadmill doctor`"})
+		return e.giveUp(ctx, r.id, agent.ReasonRunnerLost, "the runner could not be started; see the service's log and `threadmill doctor`")
 	}
 	spec, secrets, err := e.prepare(x)
 	if err != nil {
-		return e.finish(ctx, r.id, Change{To: Failed, Reason: agent.ReasonNotFound, Error: err.Error()})
+		return e.giveUp(ctx, r.id, agent.ReasonNotFound, err.Error())
 	}
 	launched, err := e.host.Launch(ctx, spec, secrets)
 	if err != nil {
