@@ -532,3 +532,26 @@ func TestRetention(t *testing.T) {
 		t.Errorf("the row: %v", err)
 	}
 }
+
+// TestRetentionGoesOn: one directory that cannot be removed does not keep the others.
+func TestRetentionGoesOn(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, func(c *engine.Catalog) { c.Retention = engine.Retention{Executions: time.Hour} })
+	stuck, x := f.submit(engine.Request{Text: "1"}), f.submit(engine.Request{Text: "2"})
+	f.host.stuck = stuck.ID
+	for range 2 {
+		f.started().result <- rundir.Result{Status: rundir.Succeeded, EndedAt: f.clock()}
+	}
+	f.until(stuck.ID, is(engine.Succeeded))
+	f.until(x.ID, is(engine.Succeeded))
+	f.pass(2 * time.Hour)
+	if err := f.e.Retain(t.Context()); err == nil {
+		t.Error("it does not say that something is left")
+	}
+	if _, err := f.e.Execution(t.Context(), x.ID); engine.CodeOf(err) != engine.CodeNotFound {
+		t.Errorf("the other row: %v", err)
+	}
+	if got, err := f.e.Execution(t.Context(), stuck.ID); err != nil || got.LogsDeleted {
+		t.Errorf("the stuck row: %+v, %v", got, err)
+	}
+}

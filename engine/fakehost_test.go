@@ -16,6 +16,7 @@ type scriptedHost struct {
 	mu      sync.Mutex
 	runners map[string]*player
 	removed []string
+	stuck   string       // whose files cannot be removed
 	started chan *player // gets each runner that is launched
 }
 
@@ -138,6 +139,9 @@ func (h *scriptedHost) Files(string) (engine.Files, error) { return noFiles{}, n
 func (h *scriptedHost) Remove(_ context.Context, id string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if id == h.stuck {
+		return errors.New("permission denied")
+	}
 	h.removed = append(h.removed, id)
 	return nil
 }

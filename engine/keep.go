@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -73,23 +74,20 @@ func (e *Engine) retain(ctx context.Context) {
 func (e *Engine) Retain(ctx context.Context) error {
 	keep := e.catalog.Load().Retention
 	now := e.now().UTC()
+	var errs error
 	if keep.Logs > 0 {
-		if err := e.removeFiles(ctx, now.Add(-keep.Logs)); err != nil {
-			return err
-		}
+		errs = e.removeFiles(ctx, now.Add(-keep.Logs))
 	}
 	if keep.Executions == 0 {
-		return nil
+		return errs
 	}
 	before := now.Add(-keep.Executions)
-	if err := e.removeFiles(ctx, before); err != nil { // rows never go before files
-		return err
-	}
-	n, err := e.store.DeleteBefore(ctx, before)
+	errs = errors.Join(errs, e.removeFiles(ctx, before))
+	n, err := e.store.DeleteBefore(ctx, before) // only those whose files are gone
 	if n > 0 {
 		e.log.Info("old executions removed", "count", n)
 	}
-	return err
+	return errors.Join(errs, err)
 }
 
 func (e *Engine) removeFiles(ctx context.Context, before time.Time) error {
@@ -98,15 +96,22 @@ func (e *Engine) removeFiles(ctx context.Context, before time.Time) error {
 		if err != nil || len(old) == 0 {
 			return err
 		}
-		ids := make([]string, 0, len(old))
-		for _, x := range old {
-			if err := e.host.Remove(ctx, x.ID); err != nil {
-				return err
-			}
-			ids = append(ids, x.ID)
-		}
-		if err := e.store.LogsDeleted(ctx, ids); err != nil {
-			return err
+		ids, err := e.remove(ctx, old)
+		if stored := e.store.LogsDeleted(ctx, ids); stored != nil || err != nil {
+			return errors.Join(err, stored)
 		}
 	}
+}
+
+// remove deletes the files of executions. One whose files cannot be deleted keeps
+// nobody else's.
+func (e *Engine) remove(ctx context.Context, old []Execution) (ids []string, err error) {
+	for _, x := range old {
+		if failed := e.host.Remove(ctx, x.ID); failed != nil {
+			err = errors.Join(err, failed)
+			continue
+		}
+		ids = append(ids, x.ID)
+	}
+	return ids, err
 }
