@@ -211,12 +211,9 @@ func (e *Engine) deliver(ctx context.Context, r *run) {
 	const shortest, longest = 20 * time.Millisecond, 2 * time.Second
 	wait := shortest
 	for {
-		err := e.deliverAll(ctx, r)
 		var again <-chan time.Time
-		if err != nil {
-			t := time.NewTimer(wait)
-			defer t.Stop()
-			again, wait = t.C, min(2*wait, longest)
+		if err := e.deliverAll(ctx, r); err != nil {
+			again, wait = time.After(wait), min(2*wait, longest)
 		} else {
 			wait = shortest
 		}
