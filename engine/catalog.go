@@ -71,6 +71,18 @@ func (e *Engine) Capabilities() []Capability {
 	return sortedByKey(e.catalog.Load().Capabilities)
 }
 
+// Capability finds a capability by its key.
+func (e *Engine) Capability(id string) (Capability, bool) {
+	c, ok := e.catalog.Load().Capabilities[id]
+	return c, ok
+}
+
+// Agent finds an agent as it is configured, without a look at what it does.
+func (e *Engine) Agent(id string) (Agent, bool) {
+	a, ok := e.catalog.Load().Agents[id]
+	return a, ok
+}
+
 // Agents returns all agents, by id, with their load and whether they can run here.
 func (e *Engine) Agents(ctx context.Context) ([]AgentView, error) {
 	active, err := e.store.Active(ctx)

@@ -148,6 +148,8 @@ func (b *broken) Decide(context.Context, string, agent.Decision) (engine.Approva
 
 func (b *broken) Agents(context.Context) ([]engine.AgentView, error) { return nil, b.fail() }
 
+func (b *broken) Agent(string) (engine.Agent, bool)           { return engine.Agent{}, false }
+func (b *broken) Capability(string) (engine.Capability, bool) { return engine.Capability{}, false }
 func (b *broken) Capabilities() []engine.Capability {
 	if b.err != nil {
 		return b.Engine.Capabilities() // it has no errors

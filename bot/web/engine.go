@@ -59,6 +59,8 @@ type Approvals interface {
 
 // Catalog lists what is configured.
 type Catalog interface {
+	Agent(id string) (engine.Agent, bool)
+	Capability(id string) (engine.Capability, bool)
 	Agents(ctx context.Context) ([]engine.AgentView, error)
 	Capabilities() []engine.Capability
 	Workers(ctx context.Context) ([]engine.WorkerStatus, error)

@@ -77,16 +77,12 @@ func (s *Server) showExecution(r *http.Request) (answer, error) {
 		return answer{}, err
 	}
 	d := api.Detail{Execution: x}
-	views, err := s.agents(r)
-	if err != nil {
-		return answer{}, err
+	if a, found := s.engine.Agent(x.AgentID); found {
+		a.Options = nil // they may hold secrets
+		d.Agent = &a
 	}
-	if i := slices.IndexFunc(views, func(v engine.AgentView) bool { return v.ID == x.AgentID }); i >= 0 {
-		d.Agent = &views[i].Agent
-	}
-	caps := s.engine.Capabilities()
-	if i := slices.IndexFunc(caps, func(c engine.Capability) bool { return c.ID == x.CapabilityID }); i >= 0 {
-		d.Capability = &caps[i]
+	if c, found := s.engine.Capability(x.CapabilityID); found {
+		d.Capability = &c
 	}
 	return ok(d)
 }
