@@ -20,6 +20,9 @@ func (b bell) ring() {
 	}
 }
 
+// everything is the id under which bells ring for every execution.
+const everything = ""
+
 // watchers are the bells of those who want to know when an execution's row changes.
 type watchers struct {
 	mu    sync.Mutex
@@ -53,6 +56,9 @@ func (w *watchers) ring(id string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for b := range w.bells[id] {
+		b.ring()
+	}
+	for b := range w.bells[everything] {
 		b.ring()
 	}
 }

@@ -47,7 +47,9 @@ func (e *Engine) CreateTask(ctx context.Context, t Task) (Task, error) {
 	}
 	t.ID, t.Status, t.CreatedAt = rundir.NewID(), Todo, e.now().UTC()
 	t.UpdatedAt = t.CreatedAt
-	return t, e.store.CreateTask(ctx, t, Audit{At: t.CreatedAt, Actor: t.CreatedBy, Action: "task.create", Object: t.ID, Allowed: true})
+	err := e.store.CreateTask(ctx, t, Audit{At: t.CreatedAt, Actor: t.CreatedBy, Action: "task.create", Object: t.ID, Allowed: true})
+	e.watchers.ring(everything)
+	return t, err
 }
 
 // brief is what an agent is told about a task when nothing else is said.
@@ -75,7 +77,8 @@ func (e *Engine) Files(ctx context.Context, ref string) (Files, error) {
 	return e.host.Files(x.ID)
 }
 
-// Watch returns a bell that rings after the execution's row has changed.
+// Watch returns a bell that rings after the execution's row has changed. Without an id
+// it rings for every execution, new ones included, and for new tasks.
 func (e *Engine) Watch(id string) (<-chan struct{}, func()) { return e.watchers.add(id) }
 
 // Worker is a standing agent as configured.

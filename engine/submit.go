@@ -46,6 +46,7 @@ func (e *Engine) Submit(ctx context.Context, q Request) (x Execution, created bo
 	if created {
 		e.log.Info("execution queued", "execution", x.ID, "number", x.Number, "capability", x.CapabilityID, "by", x.RequestedBy)
 		e.bell.ring()
+		e.watchers.ring(x.ID)
 	}
 	return x, created, nil
 }

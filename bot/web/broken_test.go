@@ -2,6 +2,7 @@ package web_test
 
 import (
 	"context"
+	"time"
 
 	"github.com/threadmill/threadmill/bot/web"
 	"github.com/threadmill/threadmill/engine"
@@ -72,7 +73,7 @@ type broken struct {
 
 func (b *broken) install(o *web.Options) {
 	b.Engine = o.Engine
-	o.Engine = b
+	o.Engine, o.Sessions = b, b
 }
 
 func (b *broken) fail() error {
@@ -115,6 +116,18 @@ func (b *broken) Interrupt(context.Context, string, string) (engine.Command, err
 }
 
 func (b *broken) Commands(context.Context, string) ([]engine.Command, error) { return nil, b.fail() }
+
+func (b *broken) AddLink(context.Context, []byte, time.Time) error { return b.fail() }
+
+func (b *broken) SpendLink(context.Context, []byte, []byte, time.Time, engine.Audit) error {
+	return b.fail()
+}
+
+func (b *broken) Session(context.Context, []byte) (time.Time, error) { return time.Time{}, b.fail() }
+
+func (b *broken) ExtendSession(context.Context, []byte, time.Time) error { return b.fail() }
+
+func (b *broken) EndSession(context.Context, []byte, engine.Audit) error { return b.fail() }
 
 func (b *broken) CreateTask(context.Context, engine.Task) (engine.Task, error) {
 	return engine.Task{}, b.fail()

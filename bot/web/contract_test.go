@@ -3,6 +3,7 @@ package web_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -208,7 +209,7 @@ func (c *contract) checkEvents(contentType string, body []byte) error {
 		return nil
 	}
 	schemas := map[string]string{
-		api.EventStatus: "StatusEvent", api.EventCatchup: "LogEvent", api.EventLog: "LogEvent", api.EventEntry: "Entry", api.EventDone: "DoneEvent",
+		api.EventStatus: "StatusEvent", api.EventCatchup: "LogEvent", api.EventLog: "LogEvent", api.EventEntry: "Entry", api.EventDone: "DoneEvent", api.EventChange: "ChangeEvent",
 	}
 	var name string
 	for line := range strings.Lines(string(body)) {
@@ -264,6 +265,11 @@ func samples() map[string]request {
 		"listCapabilities":   {path: "/api/capabilities"},
 		"listWorkers":        {path: "/api/workers/status"},
 		"listAudit":          {path: "/api/audit?pageSize=2&actor=web"},
+		"streamChanges":      {path: "/api/changes"},
+		"createSession":      post("/api/session", `{"token":"x"}`),
+		"getSession":         {path: "/api/session"},
+		"endSession":         {method: "DELETE", path: "/api/session", header: http.Header{"Cookie": {"threadmill_session=x"}, "Sec-Fetch-Site": {"same-origin"}}},
+		"createLink":         post("/api/session/links", ``),
 		"getVersion":         {path: "/api/version"},
 		"getOpenAPI":         {path: "/api/openapi.yaml"},
 		"getHealth":          {path: "/healthz"},
@@ -478,6 +484,21 @@ func (b *bench) successes() {
 		b.t.Error(err)
 	}
 	b.socket()
+	b.signIn()
+	b.server.Stop() // a stream of changes has no other end
+	b.send(s["streamChanges"], 200)
+}
+
+// signIn exercises what browsers do.
+func (b *bench) signIn() {
+	b.t.Helper()
+	link := decode[api.Link](b.t, string(decode[struct{ Data json.RawMessage }](b.t, b.send(samples()["createLink"], 201).body).Data))
+	_, token, _ := strings.Cut(link.URL, "#token=")
+	a := b.send(request{method: "POST", path: "/api/session", body: fmt.Sprintf(`{"token":%q}`, token), anonymous: true}, 200)
+	cookie := http.Header{"Cookie": {strings.Split(a.header.Get("Set-Cookie"), ";")[0]}, "Sec-Fetch-Site": {"same-origin"}}
+	b.send(request{path: "/api/session", anonymous: true, header: cookie}, 200)
+	b.send(samples()["getSession"], 200)
+	b.send(request{method: "DELETE", path: "/api/session", anonymous: true, header: cookie}, 204)
 }
 
 // socket holds the messages of the log's WebSocket against their schema.
@@ -513,6 +534,7 @@ func (b *bench) mistakes() {
 			b.send(q, 400)
 		}
 	}
+	b.send(request{path: "/api/changes?nonsense=1"}, 400)
 	vars := b.vars
 	b.vars = strings.NewReplacer("{x}", "4711", "{a}", "none", "{t}", "none")
 	for _, q := range samples() {

@@ -119,13 +119,30 @@ func (s *Server) recoverPanic(w *recorder, r *http.Request) {
 	panic(http.ErrAbortHandler)
 }
 
-// authorized reports whether a request carries the token.
-func (s *Server) authorized(r *http.Request) bool {
+// authenticate lets requests with the token pass, and those of a browser that is
+// signed in. A token that is wrong is not made right by a cookie.
+func (s *Server) authenticate(w http.ResponseWriter, r *http.Request) error {
+	switch given := givenToken(r); {
+	case given != "" && sameToken(given, s.token):
+		return nil
+	case bearing(r):
+		return errUnauthorized()
+	}
+	return s.bySession(w, r)
+}
+
+// bearing reports whether a request tries to prove itself by a token.
+func bearing(r *http.Request) bool {
+	return r.Header.Get("Authorization") != "" || socketToken(r) != ""
+}
+
+// givenToken is the token that a request carries.
+func givenToken(r *http.Request) string {
 	scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if strings.EqualFold(scheme, "bearer") {
-		return sameToken(strings.TrimSpace(given), s.token)
+		return strings.TrimSpace(given)
 	}
-	return sameToken(socketToken(r), s.token)
+	return socketToken(r)
 }
 
 // sameToken compares hashes, so that the time it takes tells nothing of the token,

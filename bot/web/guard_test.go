@@ -86,7 +86,7 @@ func TestTheTokenIsNeeded(t *testing.T) {
 		"none": "", "empty": "Bearer ", "wrong": "Bearer " + strings.Repeat("0", 32), "prefix": "Bearer " + token[:31],
 		"longer": "Bearer " + token + "0", "basic": "Basic " + token, "bare": token,
 	} {
-		for _, path := range []string{"/api/agents", "/api/nothing", "/metrics", "/", "/api/executions/1/logs/stream"} {
+		for _, path := range []string{"/api/agents", "/api/nothing", "/metrics", "/nothing", "/api/executions/1/logs/stream"} {
 			a := r.do(t, request{path: path, anonymous: true, header: http.Header{"Authorization": {header}}})
 			a.wantFailure(t, 401, engine.CodeUnauthorized, "API token")
 			if a.header.Get("WWW-Authenticate") == "" {
@@ -114,7 +114,7 @@ func TestTheTokenIsNeeded(t *testing.T) {
 func TestWhatDoesNotExistIsSaidInJSON(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	for _, path := range []string{"/", "/api", "/api/nothing", "/api/executions/1/nothing", "/api/executions/"} {
+	for _, path := range []string{"/nothing", "/api", "/api/nothing", "/api/executions/1/nothing", "/api/executions/"} {
 		r.do(t, request{path: path}).wantFailure(t, 404, engine.CodeNotFound, "openapi.yaml")
 	}
 	a := r.do(t, request{method: "PUT", path: "/api/executions"})
@@ -342,7 +342,7 @@ func TestASlowBodyHoldsNobodyUp(t *testing.T) {
 func TestOptionsThatWouldLeaveTheAPIOpen(t *testing.T) {
 	t.Parallel()
 	for name, o := range map[string]web.Options{
-		"no token": {}, "short token": {Token: "secret"}, "public": {Token: token, PublicURL: "mill.example"}, "scheme": {Token: token, PublicURL: "ftp://x"},
+		"no token": {}, "short token": {Token: "secret"}, "public": {Token: token, PublicURL: "mill.example"}, "scheme": {Token: token, PublicURL: "ftp://x"}, "no sessions": {Token: token},
 	} {
 		o.Logger = slog.New(slog.DiscardHandler)
 		if _, err := web.New(o); err == nil {

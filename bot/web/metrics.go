@@ -26,6 +26,7 @@ const (
 	streamLogs    = "logs"
 	streamEntries = "entries"
 	streamSocket  = "websocket"
+	streamChange  = "changes"
 )
 
 func newMeters(version string) *meters {
@@ -33,7 +34,7 @@ func newMeters(version string) *meters {
 		set:   metrics.NewSet(),
 		build: fmt.Sprintf("threadmill_build_info{version=%q,go=%q}", version, runtime.Version()),
 		streams: map[string]*atomic.Int64{
-			streamLogs: {}, streamEntries: {}, streamSocket: {},
+			streamLogs: {}, streamEntries: {}, streamSocket: {}, streamChange: {},
 		},
 	}
 	for kind, n := range m.streams {
@@ -52,7 +53,7 @@ func (m *meters) stream(kind string) (closed func()) {
 // nobody can fill the memory with invented ones.
 func (m *meters) request(path, method string, status int, took time.Duration) {
 	switch method {
-	case http.MethodGet, http.MethodHead, http.MethodPost:
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodDelete:
 	default:
 		method = "other"
 	}

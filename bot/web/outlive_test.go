@@ -30,7 +30,7 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (d *door) open(t *testing.T, r *rig) {
 	t.Helper()
-	s, err := web.New(web.Options{Engine: r.engine, Token: token, Listen: []string{"127.0.0.1:0"}, Logger: slog.New(slog.DiscardHandler)})
+	s, err := web.New(web.Options{Engine: r.engine, Sessions: &broken{}, Token: token, Listen: []string{"127.0.0.1:0"}, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

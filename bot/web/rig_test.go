@@ -68,7 +68,7 @@ func newRig(tb testing.TB, change func(*web.Options)) *rig {
 		tb.Fatal(err)
 	}
 	o := web.Options{
-		Engine: r.engine, Token: token, Listen: []string{"127.0.0.1:4100"}, PublicURL: "https://mill.example:8443", Logger: logger,
+		Engine: r.engine, Sessions: db, Token: token, Listen: []string{"127.0.0.1:4100"}, PublicURL: "https://mill.example:8443", Logger: logger,
 		Version: api.Version{Version: "1.2.3", Commit: "abc", Go: "go1", Contract: 1, RunDir: "run"},
 	}
 	if change != nil {

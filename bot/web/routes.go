@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/threadmill/threadmill/bot/web/page"
 	"github.com/threadmill/threadmill/engine"
 )
 
@@ -22,7 +23,7 @@ type route struct {
 func (s *Server) routes(openMetrics bool) http.Handler {
 	mux := http.NewServeMux()
 	byPath := map[string][]route{}
-	for _, rt := range slices.Concat(s.executionRoutes(), s.outputRoutes(), s.workRoutes(), s.serviceRoutes(openMetrics)) {
+	for _, rt := range slices.Concat(s.executionRoutes(), s.outputRoutes(), s.workRoutes(), s.serviceRoutes(openMetrics), s.sessionRoutes(), pageRoutes()) {
 		byPath[rt.path] = append(byPath[rt.path], rt)
 	}
 	for path, rts := range byPath {
@@ -72,6 +73,7 @@ func (s *Server) workRoutes() []route {
 		{method: "GET", path: "/api/capabilities", handle: s.json(s.listCapabilities)},
 		{method: "GET", path: "/api/workers/status", handle: s.json(s.listWorkers)},
 		{method: "GET", path: "/api/audit", handle: s.json(s.listAudit)},
+		{method: "GET", path: "/api/changes", handle: s.streamChanges},
 	}
 }
 
@@ -85,31 +87,54 @@ func (s *Server) serviceRoutes(openMetrics bool) []route {
 	}
 }
 
+func (s *Server) sessionRoutes() []route {
+	return []route{
+		{method: "POST", path: "/api/session", open: true, handle: s.createSession},
+		{method: "GET", path: "/api/session", handle: s.json(s.showSession)},
+		{method: "DELETE", path: "/api/session", open: true, handle: s.endSession},
+		{method: "POST", path: "/api/session/links", handle: s.json(s.createLink)},
+	}
+}
+
+// pageRoutes are the files of the web page. They hold nothing that is secret.
+func pageRoutes() []route {
+	var out []route
+	for _, f := range page.Files() {
+		out = append(out, route{method: "GET", path: f.Path, open: true, handle: f.ServeHTTP})
+	}
+	return out
+}
+
 // byMethod serves the routes of one path.
 func (s *Server) byMethod(path string, routes []route) http.Handler {
 	handlers := map[string]http.HandlerFunc{}
 	open := false
 	for _, rt := range routes {
-		handlers[rt.method] = rt.handle
+		handle := rt.handle
+		if !rt.open {
+			handle = s.authenticated(handle)
+		}
+		handlers[rt.method] = handle
 		open = open || rt.open
 		if rt.method == http.MethodGet {
-			handlers[http.MethodHead] = rt.handle // net/http leaves the body out
+			handlers[http.MethodHead] = handle // net/http leaves the body out
 		}
 	}
 	allow := allowHeader(handlers)
-	serve := func(w http.ResponseWriter, r *http.Request) {
-		h, found := handlers[r.Method]
-		if !found {
-			w.Header().Set("Allow", allow)
-			s.fail(w, r, statusErrorf(http.StatusMethodNotAllowed, engine.CodeInvalid, "%s takes %s, not %s", path, allow, r.Method))
-			return
-		}
-		h(w, r)
+	refuse := func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Allow", allow)
+		s.fail(w, r, statusErrorf(http.StatusMethodNotAllowed, engine.CodeInvalid, "%s takes %s, not %s", path, allow, r.Method))
 	}
 	if !open {
-		serve = s.authenticated(serve)
+		refuse = s.authenticated(refuse)
 	}
-	return s.metered(path, serve)
+	return s.metered(path, func(w http.ResponseWriter, r *http.Request) {
+		if h, found := handlers[r.Method]; found {
+			h(w, r)
+			return
+		}
+		refuse(w, r)
+	})
 }
 
 func allowHeader(handlers map[string]http.HandlerFunc) string {
@@ -121,11 +146,12 @@ func allowHeader(handlers map[string]http.HandlerFunc) string {
 	return strings.Join(methods, ", ")
 }
 
-// authenticated lets only requests with the token pass.
+// authenticated lets only requests with the token, or from a browser that is signed
+// in, pass.
 func (s *Server) authenticated(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if !s.authorized(r) {
-			s.fail(w, r, errUnauthorized())
+		if err := s.authenticate(w, r); err != nil {
+			s.fail(w, r, err)
 			return
 		}
 		next(w, r)

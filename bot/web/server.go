@@ -17,6 +17,7 @@ import (
 // Options is what a server works with.
 type Options struct {
 	Engine      Engine
+	Sessions    Sessions
 	Token       string      // what clients must present, see [LoadToken]
 	Listen      []string    // host:port addresses it is reached at
 	PublicURL   string      // how people reach it; empty: only under Listen
@@ -27,16 +28,18 @@ type Options struct {
 	Ready func(context.Context) []engine.Check
 }
 
-// Server serves the HTTP API.
+// Server serves the HTTP API and the web page.
 type Server struct {
-	engine  Engine
-	token   string
-	hosts   hosts
-	version api.Version
-	ready   func(context.Context) []engine.Check
-	log     *slog.Logger
-	metrics *meters
-	handler http.Handler
+	engine   Engine
+	sessions Sessions
+	token    string
+	home     string // the page's address for people
+	hosts    hosts
+	version  api.Version
+	ready    func(context.Context) []engine.Check
+	log      *slog.Logger
+	metrics  *meters
+	handler  http.Handler
 
 	stopping chan struct{} // closed at shutdown: streams end
 	stopOnce sync.Once
@@ -49,12 +52,15 @@ func New(o Options) (*Server, error) {
 	if len(o.Token) < minToken {
 		return nil, errors.New("the API needs a token of at least 32 characters")
 	}
+	if o.Sessions == nil {
+		return nil, errors.New("the web page needs a place to keep its sessions")
+	}
 	public, err := parsePublicURL(o.PublicURL)
 	if err != nil {
 		return nil, err
 	}
 	s := &Server{
-		engine: o.Engine, token: o.Token, hosts: newHosts(o.Listen, public), version: o.Version, ready: o.Ready,
+		engine: o.Engine, sessions: o.Sessions, token: o.Token, home: homeOf(public, o.Listen), hosts: newHosts(o.Listen, public), version: o.Version, ready: o.Ready,
 		log: o.Logger, metrics: newMeters(o.Version.Version), stopping: make(chan struct{}),
 	}
 	s.handler = s.guard(s.routes(o.OpenMetrics))

@@ -91,7 +91,11 @@ func (a *app) serve(ctx context.Context, log *slog.Logger) (err error) {
 	if err := s.engine.Start(ctx); err != nil {
 		return fmt.Errorf("take up what was running: %w", err)
 	}
-	s.greet()
+	link, err := s.web.NewLink(ctx)
+	if err != nil {
+		return fmt.Errorf("make a link for the browser: %w", err)
+	}
+	s.greet(link)
 	return s.work(ctx)
 }
 
@@ -134,7 +138,7 @@ func (s *server) openWeb() error {
 	}
 	b := thisBuild()
 	s.web, err = web.New(web.Options{
-		Engine: s.engine, Token: token, Listen: []string{s.listen.Addr().String(), s.cfg.Listen}, PublicURL: s.cfg.PublicURL, Logger: s.log,
+		Engine: s.engine, Sessions: s.db, Token: token, Listen: []string{s.listen.Addr().String(), s.cfg.Listen}, PublicURL: s.cfg.PublicURL, Logger: s.log,
 		Version: api.Version{Version: b.Version, Commit: b.Commit, Go: b.Go, Contract: b.Contract, RunDir: s.a.runDir(s.cfg.DataDir)},
 	})
 	return err
@@ -250,7 +254,7 @@ func (s *server) close() error {
 }
 
 // greet says where the service is and what can be done next.
-func (s *server) greet() {
+func (s *server) greet(link api.Link) {
 	source := "no configuration file: the demo agent and a few commands in a scratch project"
 	if s.cfg.Path != "" {
 		source = s.cfg.Path
@@ -261,6 +265,10 @@ func (s *server) greet() {
   Data           %s
   API            http://%s/api (token in %s)
 
+Open this in a browser; it signs in once, for %s (threadmill link makes another):
+
+  %s
+
 In another terminal:
 
   threadmill run demo "say hello; lines 5 300ms; say done"
@@ -268,7 +276,7 @@ In another terminal:
   threadmill ps
   threadmill doctor
 
-`, thisBuild().Version, source, s.cfg.DataDir, s.listen.Addr(), filepath.Join(s.cfg.DataDir, "api-token"))
+`, thisBuild().Version, source, s.cfg.DataDir, s.listen.Addr(), filepath.Join(s.cfg.DataDir, web.TokenFile), time.Until(link.ExpiresAt).Round(time.Minute), link.URL)
 }
 
 // runDir is where sockets are: short, private, and the same at the next start. The

@@ -131,6 +131,23 @@ type DecisionRequest struct {
 	Answers       map[string]string `json:"answers,omitempty"`       // by the question's text
 }
 
+// SessionRequest signs a browser in.
+type SessionRequest struct {
+	Token string `json:"token"` // what stands behind #token= in a [Link]
+}
+
+// Session tells who is signed in.
+type Session struct {
+	User      string     `json:"user"`
+	ExpiresAt *time.Time `json:"expiresAt,omitempty"` // of a browser's; it moves on while it is used
+}
+
+// Link signs one browser in, once.
+type Link struct {
+	URL       string    `json:"url"`
+	ExpiresAt time.Time `json:"expiresAt"`
+}
+
 // Version says what the service is.
 type Version struct {
 	Version  string `json:"version"`
@@ -160,6 +177,7 @@ const (
 	EventLog     = "log"
 	EventEntry   = "entry"
 	EventDone    = "done"
+	EventChange  = "change"
 )
 
 // StatusEvent says where the execution stands; it comes first and on each change.
@@ -201,3 +219,6 @@ type SocketMessage struct {
 	Status    engine.Status `json:"status,omitempty"`   // exit
 	ExitCode  *int          `json:"exitCode,omitempty"` // exit
 }
+
+// ChangeEvent says that something may have changed; it holds nothing.
+type ChangeEvent struct{}

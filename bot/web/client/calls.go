@@ -208,6 +208,11 @@ func (c *Client) Health(ctx context.Context) (api.Health, error) {
 	return body.Data, nil
 }
 
+// Link makes a link that signs a browser in.
+func (c *Client) Link(ctx context.Context) (api.Link, error) {
+	return fetchData[api.Link](ctx, c, post(nil, "api", "session", "links"))
+}
+
 func paging(page, pageSize int) url.Values {
 	q := url.Values{}
 	if page > 0 {
