@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -284,7 +283,7 @@ In another terminal:
 func (a *app) runDir(data string) string {
 	base := a.getenv("RUNTIME_DIRECTORY") // what systemd made for the service
 	if base == "" || !filepath.IsAbs(base) {
-		base = filepath.Join("/tmp", "threadmill-"+strconv.Itoa(os.Getuid()))
+		base = "/tmp" // sticky, so nobody can take away what is ours in it; a folder between could be another's
 	}
 	return host.RunDirFor(base, data)
 }
