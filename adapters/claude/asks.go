@@ -13,6 +13,12 @@ import (
 // canUseTool is the one request of the CLI that is known here.
 const canUseTool = "can_use_tool"
 
+// The verdicts.
+const (
+	allow = "allow"
+	deny  = "deny"
+)
+
 // The tools that are conversations with people.
 const (
 	toolQuestion = "AskUserQuestion"
@@ -157,7 +163,7 @@ func (x *ask) answer(d agent.Decision) (*verdict, error) {
 		}
 		input = d.ModifiedInput
 	}
-	return &verdict{Behavior: "allow", Input: input}, nil
+	return &verdict{Behavior: allow, Input: input}, nil
 }
 
 // answers puts the answers beside the questions, which have to be repeated.
@@ -178,7 +184,7 @@ func (x *ask) answers(d agent.Decision) (*verdict, error) {
 	if err != nil {
 		return nil, fmt.Errorf("write the answers: %w", err)
 	}
-	return &verdict{Behavior: "allow", Input: input}, nil
+	return &verdict{Behavior: allow, Input: input}, nil
 }
 
 // denial always says something: without a reason the CLI calls the answer malformed.
@@ -191,7 +197,7 @@ func denial(d agent.Decision) *verdict {
 	default:
 		message = "The user does not want this."
 	}
-	return &verdict{Behavior: "deny", Message: message, Interrupt: d.Interrupt}
+	return &verdict{Behavior: deny, Message: message, Interrupt: d.Interrupt}
 }
 
 func isObject(b []byte) bool {

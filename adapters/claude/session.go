@@ -53,7 +53,7 @@ func newSession(proc agent.Process, rt agent.Runtime, job agent.Job) *session {
 	}
 	var uuid string
 	if job.Prompt != "" || len(job.Attachments) > 0 {
-		uuid = messageUUID(job.ExecutionID, promptID)
+		uuid = messageUUID(job.ExecutionID, promptID+job.SessionRef)
 		if line, err := userMessage(uuid, job.Prompt, job.Attachments, ""); err == nil {
 			_, _ = s.out.put(line) // a new outbox takes it
 		}
@@ -146,10 +146,14 @@ func (s *session) claim(d agent.Decision) (*ask, []byte, error) {
 	line, err := encode(responseLine{
 		Type: "control_response", Response: response{Subtype: "success", RequestID: d.AskID, Response: v},
 	})
-	if err == nil {
-		delete(s.teller.asks, d.AskID)
+	if err != nil {
+		return nil, nil, err
 	}
-	return x, line, err
+	delete(s.teller.asks, d.AskID)
+	if v.Behavior == allow {
+		s.teller.allowed[d.AskID] = x.toolUse
+	}
+	return x, line, nil
 }
 
 // Close ends the agent's input: it finishes what it was told and exits.

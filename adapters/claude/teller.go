@@ -22,6 +22,7 @@ type teller struct {
 	asks  asks
 	bill  bill
 
+	allowed    map[string]string // tool calls that were allowed and have not begun, by request
 	session    string
 	model      string
 	apiError   string     // what the last message made by the CLI itself calls the error
@@ -32,7 +33,7 @@ type teller struct {
 }
 
 func newTeller(dir string, now func() time.Time) *teller {
-	return &teller{now: now, turn: newTurn(), texts: newTexts(), tools: newTools(dir), asks: asks{}}
+	return &teller{now: now, turn: newTurn(), texts: newTexts(), tools: newTools(dir), asks: asks{}, allowed: map[string]string{}}
 }
 
 // started is the first thing to tell. uuid names the first message, where there is one.
@@ -66,6 +67,8 @@ func (t *teller) tell(event any) []agent.Entry {
 		return t.asks.opened(e)
 	case *evCancelAsk:
 		return t.asks.withdrawn(e.RequestID)
+	case *evReply:
+		return t.allowedTool(e.Response.RequestID)
 	case *evResult:
 		return t.result(e)
 	case *evRetry:
@@ -178,6 +181,13 @@ func (t *teller) user(e *evUser) []agent.Entry {
 		told = append(told, t.tools.ended(b, out)...)
 	}
 	return told
+}
+
+// allowedTool takes the echo of a decision: a tool that was allowed runs now.
+func (t *teller) allowedTool(request string) []agent.Entry {
+	toolUse := t.allowed[request]
+	delete(t.allowed, request)
+	return t.tools.running(toolUse)
 }
 
 func (t *teller) taskEnd(e *evTaskEnd) []agent.Entry {
