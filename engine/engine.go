@@ -134,7 +134,7 @@ func (e *Engine) cancelAll(ctx context.Context) error {
 func (e *Engine) goWork(ctx context.Context, name string, loop func(context.Context)) {
 	e.wg.Go(func() {
 		loop(ctx)
-		e.log.Debug("loop ended", "loop", name)
+		e.log.DebugContext(ctx, "loop ended", "loop", name)
 	})
 }
 

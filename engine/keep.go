@@ -26,7 +26,7 @@ func (e *Engine) heartbeat(ctx context.Context) {
 			return
 		}
 		if err := e.store.Heartbeat(ctx, alive, e.now().UTC()); err != nil && ctx.Err() == nil {
-			e.log.Error("heartbeats could not be noted", "error", err)
+			e.log.ErrorContext(ctx, "heartbeats could not be noted", "error", err)
 		}
 	})
 }
@@ -49,7 +49,7 @@ func (e *Engine) ping(ctx context.Context, runs []*run) []string {
 				return
 			}
 			if err := e.flush(ctx, r); err != nil && ctx.Err() == nil {
-				e.log.Debug("nothing to commit", "execution", r.id, "error", err) // it has just ended
+				e.log.DebugContext(ctx, "nothing to commit", "execution", r.id, "error", err) // it has just ended
 			}
 			mu.Lock()
 			defer mu.Unlock()
@@ -65,7 +65,7 @@ func (e *Engine) ping(ctx context.Context, runs []*run) []string {
 func (e *Engine) retain(ctx context.Context) {
 	every(ctx, retentionInterval, func(ctx context.Context) {
 		if err := e.Retain(ctx); err != nil && ctx.Err() == nil {
-			e.log.Error("old executions could not be removed", "error", err)
+			e.log.ErrorContext(ctx, "old executions could not be removed", "error", err)
 		}
 	})
 }
@@ -85,7 +85,7 @@ func (e *Engine) Retain(ctx context.Context) error {
 	errs = errors.Join(errs, e.removeFiles(ctx, before))
 	n, err := e.store.DeleteBefore(ctx, before) // only those whose files are gone
 	if n > 0 {
-		e.log.Info("old executions removed", "count", n)
+		e.log.InfoContext(ctx, "old executions removed", "count", n)
 	}
 	return errors.Join(errs, err)
 }

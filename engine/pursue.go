@@ -94,7 +94,7 @@ func (e *Engine) see(ctx context.Context, r *run, x Execution) {
 			}
 		}
 		if err != nil && ctx.Err() == nil {
-			e.log.Error("an execution could not be pursued; trying again", "execution", r.id, "number", r.number, "error", err)
+			e.log.ErrorContext(ctx, "an execution could not be pursued; trying again", "execution", r.id, "number", r.number, "error", err)
 			pause(ctx, retryPause)
 		}
 	}
@@ -129,7 +129,7 @@ func (e *Engine) launch(ctx context.Context, r *run, x Execution, attempt int) e
 		return err
 	}
 	if launched.Notice != "" {
-		e.log.Warn("started without a terminal", "execution", r.id, "number", r.number, "notice", launched.Notice)
+		e.log.WarnContext(ctx, "started without a terminal", "execution", r.id, "number", r.number, "notice", launched.Notice)
 	}
 	return e.follow(ctx, r, Sighting{Pane: launched.TmuxSession})
 }

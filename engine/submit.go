@@ -44,7 +44,7 @@ func (e *Engine) Submit(ctx context.Context, q Request) (x Execution, created bo
 		return Execution{}, false, err
 	}
 	if created {
-		e.log.Info("execution queued", "execution", x.ID, "number", x.Number, "capability", x.CapabilityID, "by", x.RequestedBy)
+		e.log.InfoContext(ctx, "execution queued", "execution", x.ID, "number", x.Number, "capability", x.CapabilityID, "by", x.RequestedBy)
 		e.bell.ring()
 		e.watchers.ring(x.ID)
 	}
