@@ -85,7 +85,7 @@ func (a *app) serve(ctx context.Context, log *slog.Logger) (err error) {
 		return err
 	}
 	if _, err := s.host.Check(ctx); err != nil { // and the first run does not wait for tmux
-		s.log.Warn("runs get no terminal", "reason", err)
+		s.log.WarnContext(ctx, "runs get no terminal", "reason", err)
 	}
 	if err := s.engine.Start(ctx); err != nil {
 		return fmt.Errorf("take up what was running: %w", err)
@@ -181,7 +181,7 @@ func (s *server) work(ctx context.Context) error {
 	err := s.web.Serve(inner, s.listen)
 	cancel()
 	wg.Wait()
-	s.log.Info("stopping")
+	s.log.InfoContext(ctx, "stopping")
 	patient, give := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer give()
 	return errors.Join(err, s.engine.Stop(patient))
