@@ -11,7 +11,7 @@ import (
 )
 
 // queue makes executions from words like "a:queued", "b:running", "b:idle5" (idle for
-// five minutes) and "a:cancelling"; their ids are their positions: "0", "1", …
+// five minutes) and "a:cancelling"; their ids are their positions, from "0" on.
 func queue(words string) []Execution {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	var out []Execution

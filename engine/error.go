@@ -44,8 +44,7 @@ func Errorf(code Code, format string, args ...any) *Error {
 
 // CodeOf returns the code of err: that of the [Error] in it, or CodeInternal.
 func CodeOf(err error) Code {
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Code
 	}
 	return CodeInternal

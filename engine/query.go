@@ -121,7 +121,7 @@ func (e *Engine) Stats(ctx context.Context) (Stats, error) {
 	if err != nil {
 		return Stats{}, err
 	}
-	s := Stats{ByStatus: map[Status]int{Queued: 0, Running: 0, Cancelling: 0}}
+	s := Stats{ByStatus: map[Status]int{Queued: 0, Running: 0, Cancelling: 0}} //nolint:exhaustive // the ended ones are not active
 	for _, x := range active {
 		s.ByStatus[x.Status]++
 	}

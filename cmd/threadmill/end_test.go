@@ -144,6 +144,7 @@ func (s *service) checkFiles(x engine.Execution, line string, want engine.TaskSt
 
 // with is the same service for a subtest.
 func (s *service) with(tb testing.TB) *service {
+	tb.Helper()
 	c := *s
 	c.TB = tb
 	return &c

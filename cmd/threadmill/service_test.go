@@ -105,7 +105,7 @@ func (s *service) data() string { return filepath.Join(s.home, "data") }
 // shortTempDir is a directory whose path leaves room for sockets in it.
 func shortTempDir(tb testing.TB) string {
 	tb.Helper()
-	dir, err := os.MkdirTemp("/tmp", "tm-")
+	dir, err := os.MkdirTemp("/tmp", "tm-") //nolint:usetesting // its directories have long names
 	must(tb, err)
 	tb.Cleanup(func() { os.RemoveAll(dir) })
 	return dir

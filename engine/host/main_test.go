@@ -136,7 +136,7 @@ func view(dir string) error {
 			return err
 		}
 		if _, err := os.Stat(filepath.Join(dir, rundir.SpecFile)); err != nil {
-			return nil // the test has removed everything
+			return nil //nolint:nilerr // the test has removed everything
 		}
 		time.Sleep(10 * time.Millisecond)
 	}

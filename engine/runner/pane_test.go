@@ -228,7 +228,8 @@ func TestViewEnds(t *testing.T) {
 			x.untilShown(g, "asleep")
 			end(g, x)
 			select {
-			case <-g.exited:
+			case err := <-g.exited:
+				t.Logf("the view ended: %v", err)
 			case <-time.After(patience):
 				t.Error("the view is still there")
 			}
