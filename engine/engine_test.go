@@ -323,7 +323,7 @@ func TestDecideOnce(t *testing.T) {
 	won := 0
 	for _, who := range []string{"ann", "bob", "cleo"} {
 		wg.Go(func() {
-			_, err := f.e.Decide(t.Context(), open[0].ID, agent.Decision{Allow: who == "ann", By: who})
+			_, err := f.e.Decide(t.Context(), open[0].ID, agent.Decision{Allow: who == "ann", By: who}, nil)
 			mu.Lock()
 			defer mu.Unlock()
 			if err == nil {

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -318,49 +317,4 @@ func (e *Engine) activeOf(ctx context.Context, taskID string) (Execution, error)
 		return Execution{}, err
 	}
 	return page[0], nil
-}
-
-// Decide settles what an agent waits for. The first decision wins; the one that
-// comes too late learns who was first, or that nobody was in time.
-func (e *Engine) Decide(ctx context.Context, id string, d agent.Decision) (Approval, error) {
-	a, err := e.store.Approval(ctx, id)
-	if err != nil {
-		return a, err
-	}
-	if a.State != agent.AskOpen {
-		return a, tooLate(a)
-	}
-	if a.Kind == agent.KindQuestion && len(d.Answers) == 0 && d.Allow {
-		return a, Errorf(CodeInvalid, "the question needs an answer")
-	}
-	at := e.now().UTC()
-	d.AskID = a.AskID
-	a.State, a.Decision, a.DecidedAt = agent.AskDecided, &d, &at
-	order := Command{ExecutionID: a.ExecutionID, State: Pending, CreatedAt: at, Command: rundir.Command{ID: "decide-" + id, Op: rundir.OpDecide, Decision: &d, By: d.By}}
-	answer, stop := e.await(order.ID)
-	defer stop()
-	decided, err := e.store.Decide(ctx, a, order, Audit{At: at, Actor: d.By, Action: "approval.decide", Object: id, Allowed: true, Detail: map[string]any{"allow": d.Allow}})
-	if err != nil {
-		var conflict *Error
-		if errors.As(err, &conflict) && conflict.Code == CodeConflict && decided.ID != "" {
-			return decided, tooLate(decided)
-		}
-		return decided, err
-	}
-	if _, err := e.answered(ctx, order, answer); err != nil {
-		return decided, err
-	}
-	return decided, nil
-}
-
-func tooLate(a Approval) error {
-	switch {
-	case a.State == agent.AskTimedOut:
-		return Errorf(CodeConflict, "nobody decided this in time; the agent went on without")
-	case a.State == agent.AskWithdrawn:
-		return Errorf(CodeConflict, "the agent no longer waits for this")
-	case a.Decision != nil && a.Decision.By != "":
-		return Errorf(CodeConflict, "%s decided this already", a.Decision.By)
-	}
-	return Errorf(CodeConflict, "this was decided already")
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/threadmill/threadmill/engine/agent"
@@ -16,6 +17,7 @@ import (
 type run struct {
 	id     string
 	number int64
+	dir    string        // where it works
 	orders bell          // commands wait for delivery
 	done   chan struct{} // closed when nobody pursues it any more
 	fresh  bool          // claimed a moment ago by this process: nothing of it can be there yet
@@ -23,6 +25,8 @@ type run struct {
 	mu      sync.Mutex
 	pending Progress // read, without an effect, not committed yet
 	stored  time.Time
+
+	asked atomic.Bool // it has asked for something that was not held against the rules yet
 }
 
 const (
@@ -39,7 +43,7 @@ func (e *Engine) register(x Execution) *run {
 	if e.live[x.ID] != nil {
 		return nil
 	}
-	r := &run{id: x.ID, number: x.Number, orders: newBell(), done: make(chan struct{}), pending: Progress{ID: x.ID, Cursor: x.Cursor}}
+	r := &run{id: x.ID, number: x.Number, dir: x.Dir, orders: newBell(), done: make(chan struct{}), pending: Progress{ID: x.ID, Cursor: x.Cursor}}
 	e.live[x.ID] = r
 	return r
 }
@@ -145,6 +149,11 @@ func (e *Engine) follow(ctx context.Context, r *run, s Sighting) error {
 			return err
 		}
 	}
+	if s.Info { // asks may have been open while the service was away
+		if err := e.applyRules(ctx, ApprovalFilter{ExecutionID: r.id}); err != nil {
+			return err
+		}
+	}
 	res, err := e.host.Follow(ctx, r.id, from, func(ctx context.Context, b Batch) error { return e.absorb(ctx, r, b) })
 	lost := errors.Is(err, ErrRunnerLost)
 	if err != nil && !lost {
@@ -169,12 +178,23 @@ func (e *Engine) absorb(ctx context.Context, r *run, b Batch) error {
 	return e.flush(ctx, r)
 }
 
-// flush commits what was read so far.
+// flush commits what was read so far, and then acts on what it says.
 func (e *Engine) flush(ctx context.Context, r *run) error {
+	if err := e.commit(ctx, r); err != nil {
+		return err
+	}
+	return e.answerByRule(ctx, r)
+}
+
+func (e *Engine) commit(ctx context.Context, r *run) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	open := r.rateAsks()
 	if err := e.store.Commit(ctx, r.pending); err != nil {
 		return fmt.Errorf("commit the progress of #%d: %w", r.number, err)
+	}
+	if open {
+		r.asked.Store(true)
 	}
 	idle := r.pending.Activity == agent.Idle
 	r.pending = Progress{ID: r.id, Cursor: r.pending.Cursor}

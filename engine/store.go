@@ -12,6 +12,7 @@ type Store interface {
 	ExecutionStore
 	CommandStore
 	ApprovalStore
+	RuleStore
 	TaskStore
 	AuditStore
 	RetentionStore
@@ -33,8 +34,9 @@ type ExecutionStore interface {
 	Transition(ctx context.Context, c Change) (Execution, error)
 	// Commit stores the effect of entries with the cursor. It is refused with
 	// CodeConflict where the stored cursor is beyond p.Cursor. An open ask is stored
-	// unless it is known; any other state of an ask replaces what was stored, also a
-	// person's decision: the runner's word is what the agent got.
+	// unless it is known; of one that is known and open, what is asked is replaced (it has
+	// a new deadline). Any other state of an ask replaces what was stored, also a person's
+	// decision: the runner's word is what the agent got.
 	Commit(ctx context.Context, p Progress) error
 	// Heartbeat notes that the runners of these executions answered.
 	Heartbeat(ctx context.Context, ids []string, at time.Time) error
@@ -61,9 +63,19 @@ type CommandStore interface {
 type ApprovalStore interface {
 	Approval(ctx context.Context, id string) (Approval, error)
 	Approvals(ctx context.Context, f ApprovalFilter) ([]Approval, error)
-	// Decide settles an open approval and stores the order to the runner with it. The
-	// first decision wins: another one gets CodeConflict, and the approval as decided.
-	Decide(ctx context.Context, a Approval, c Command, by Audit) (Approval, error)
+	// Decide settles an open approval and stores with it the order to the runner, the
+	// rule that is made of it, and the use of the rule that decided. The first decision
+	// wins: another one gets CodeConflict, and the approval as decided. A rule that is
+	// gone or has expired decides nothing: CodeConflict, and the approval still open.
+	Decide(ctx context.Context, s Settlement) (Approval, error)
+}
+
+// RuleStore keeps remembered decisions. They come in by Decide.
+type RuleStore interface {
+	// Rules returns those that match, oldest first.
+	Rules(ctx context.Context, f RuleFilter) ([]Rule, error)
+	// RemoveRule removes a rule and returns it.
+	RemoveRule(ctx context.Context, id string, by Audit) (Rule, error)
 }
 
 // TaskStore keeps tasks.
@@ -88,6 +100,7 @@ type RetentionStore interface {
 	// LogsDeleted notes that the files of these executions are gone.
 	LogsDeleted(ctx context.Context, ids []string) error
 	// DeleteBefore removes executions that ended before t and whose files are gone, with
-	// their commands and approvals, tasks that hold none any more, and audit rows.
+	// their commands and approvals, tasks that hold none any more, rules that no longer
+	// hold for anything, and audit rows.
 	DeleteBefore(ctx context.Context, t time.Time) (executions int, err error)
 }

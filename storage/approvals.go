@@ -8,12 +8,13 @@ import (
 	"github.com/threadmill/threadmill/engine/agent"
 )
 
-const approvalColumns = `id, execution_id, ask_id, kind, text, ask, state, decision, created_at, decided_at`
+const approvalColumns = `id, execution_id, ask_id, kind, text, ask, risk, state, decision, created_at, decided_at`
 
 func approvalFields(a *engine.Approval) []any {
 	return []any{
 		&a.ID, &a.ExecutionID, &a.AskID, &a.Kind, &a.Text,
 		document{&a.Ask},
+		&a.Risk,
 		&a.State,
 		document{&a.Decision},
 		moment{&a.CreatedAt},
@@ -67,39 +68,60 @@ func approvalFilter(f engine.ApprovalFilter) (where string, args []any) {
 }
 
 // Decide settles an open approval; the first decision wins.
-func (db *DB) Decide(ctx context.Context, a engine.Approval, c engine.Command, by engine.Audit) (decided engine.Approval, err error) {
-	if a.DecidedAt == nil {
+func (db *DB) Decide(ctx context.Context, s engine.Settlement) (decided engine.Approval, err error) {
+	if s.Approval.DecidedAt == nil {
 		now := db.now()
-		a.DecidedAt = &now
+		s.Approval.DecidedAt = &now
 	}
 	err = db.writer.write(ctx, func(ctx context.Context, t *tx) error {
-		decided, err = decide(ctx, t, a, c, by)
+		decided, err = decide(ctx, t, s)
 		return err
 	})
 	return decided, failed("store the decision", err)
 }
 
-func decide(ctx context.Context, t *tx, a engine.Approval, c engine.Command, by engine.Audit) (engine.Approval, error) {
-	n, err := t.exec(ctx, `UPDATE approvals SET state = 'decided', decision = ?, decided_at = ?
-		WHERE id = ? AND state = 'open'`, document{a.Decision}, maybe{&a.DecidedAt}, a.ID)
-	if err != nil {
+func decide(ctx context.Context, t *tx, s engine.Settlement) (engine.Approval, error) {
+	stored, err := approvalByID(ctx, t, s.Approval.ID)
+	switch {
+	case err != nil:
 		return engine.Approval{}, err
-	}
-	stored, err := approvalByID(ctx, t, a.ID)
-	if err != nil {
-		return engine.Approval{}, err
-	}
-	if n == 0 {
+	case stored.State != agent.AskOpen:
 		return stored, tooLate(stored)
+	case s.UsedRule != "":
+		if err := useRule(ctx, t, s.UsedRule, *s.Approval.DecidedAt); err != nil {
+			return stored, err
+		}
 	}
-	c.ExecutionID = stored.ExecutionID
-	if c.CreatedAt.IsZero() {
-		c.CreatedAt = *a.DecidedAt
-	}
-	if err := insertCommand(ctx, t, c); err != nil {
+	if _, err := t.exec(ctx, `UPDATE approvals SET state = 'decided', decision = ?, decided_at = ? WHERE id = ?`,
+		document{s.Approval.Decision}, maybe{&s.Approval.DecidedAt}, stored.ID); err != nil {
 		return engine.Approval{}, err
 	}
-	return stored, insertAudit(ctx, t, by)
+	s.Command.ExecutionID = stored.ExecutionID
+	if err := settle(ctx, t, s); err != nil {
+		return engine.Approval{}, err
+	}
+	return approvalByID(ctx, t, stored.ID)
+}
+
+// settle stores what a decision brings with it.
+func settle(ctx context.Context, t *tx, s engine.Settlement) error {
+	if s.Command.CreatedAt.IsZero() {
+		s.Command.CreatedAt = *s.Approval.DecidedAt
+	}
+	if err := insertCommand(ctx, t, s.Command); err != nil {
+		return err
+	}
+	if s.Rule != nil {
+		if err := insertRule(ctx, t, *s.Rule); err != nil {
+			return err
+		}
+	}
+	for _, a := range s.Audit {
+		if err := insertAudit(ctx, t, a); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func tooLate(a engine.Approval) error {

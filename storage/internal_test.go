@@ -63,6 +63,7 @@ func TestEveryQueryHasAnIndex(t *testing.T) {
 	where := func(f engine.Filter) string { w, _ := executionFilter(f); return w }
 	asked := func(f engine.ApprovalFilter) string { w, _ := approvalFilter(f); return w }
 	audited := func(f engine.AuditFilter) string { w, _ := auditFilter(f); return w }
+	ruled := func(f engine.RuleFilter) string { w, _ := ruleFilter(f); return w }
 	statuses := []engine.Status{engine.Queued}
 	for name, query := range map[string]string{
 		"by id":            selectExecutions + ` WHERE id = ?`,
@@ -80,6 +81,10 @@ func TestEveryQueryHasAnIndex(t *testing.T) {
 		"open commands":    `SELECT 1 FROM commands WHERE execution_id = ? AND state IN ('pending', 'accepted')`,
 		"an approval":      `SELECT 1 FROM approvals` + asked(engine.ApprovalFilter{ExecutionID: "x"}),
 		"open approvals":   `SELECT ` + approvalColumns + ` FROM approvals` + asked(engine.ApprovalFilter{OpenOnly: true}) + ` ORDER BY seq`,
+		"a rule":           `SELECT 1 FROM rules WHERE id = ? AND ` + inForce,
+		"rules for":        `SELECT ` + ruleColumns + ` FROM rules` + ruled(engine.RuleFilter{Subjects: []string{"x"}, At: time.Now()}) + ` ORDER BY seq`,
+		"old rules":        `SELECT 1 FROM rules WHERE expires_at IS NOT NULL AND expires_at < ?`,
+		"rules of runs":    `SELECT 1 FROM rules WHERE scope = 'run' AND NOT EXISTS (SELECT 1 FROM executions WHERE id = rules.subject)`,
 		"tasks":            `SELECT ` + taskColumns + ` FROM tasks WHERE status = ? ORDER BY created_at DESC, id DESC LIMIT ? OFFSET ?`,
 		"audit of object":  `SELECT ` + auditColumns + ` FROM audit` + audited(engine.AuditFilter{Object: "x"}) + ` ORDER BY id DESC LIMIT ?`,
 		"audit of actor":   `SELECT ` + auditColumns + ` FROM audit` + audited(engine.AuditFilter{Actor: "x"}) + ` ORDER BY id DESC LIMIT ?`,

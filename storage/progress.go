@@ -86,15 +86,15 @@ func whyNoProgress(ctx context.Context, q querier, p engine.Progress) error {
 	return engine.Errorf(engine.CodeConflict, "execution #%d has come to entry %d already, beyond %d", e.Number, e.Cursor.Seq, p.Cursor.Seq)
 }
 
-// noteAsk stores what the runner says of an ask. An open one is new or known; any
-// other state is what the agent got, and stands above what was stored.
+// noteAsk stores what the runner says of an ask. An open one is new, or known and asked
+// again with another deadline; any other state is what the agent got, and stands above what was stored.
 func noteAsk(ctx context.Context, t *tx, executionID string, a engine.Approval, now time.Time) error {
 	a = normalAsk(a, now)
 	a.ExecutionID = executionID
-	insert := `INSERT INTO approvals (` + approvalColumns + `) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+	insert := `INSERT INTO approvals (` + approvalColumns + `) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (execution_id, ask_id) DO `
 	if a.State == agent.AskOpen {
-		_, err := t.exec(ctx, insert+`NOTHING`, approvalFields(&a)...)
+		_, err := t.exec(ctx, insert+`UPDATE SET ask = excluded.ask WHERE state = 'open'`, approvalFields(&a)...)
 		return err
 	}
 	_, err := t.exec(ctx, insert+`UPDATE SET ask = excluded.ask, state = excluded.state,

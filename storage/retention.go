@@ -40,6 +40,9 @@ func (db *DB) DeleteBefore(ctx context.Context, t time.Time) (executions int, er
 		return deleteExecutions(ctx, x, t)
 	})
 	if err == nil {
+		err = db.writer.write(ctx, func(ctx context.Context, x *tx) error { return deleteRules(ctx, x, t) })
+	}
+	if err == nil {
 		_, err = db.inPortions(ctx, forgetAudit, func(ctx context.Context, x *tx) (int, error) {
 			return deleteAudit(ctx, x, t)
 		})

@@ -3,6 +3,7 @@ package web
 import (
 	"bytes"
 	"net/http"
+	"time"
 
 	"github.com/threadmill/threadmill/bot/web/api"
 	"github.com/threadmill/threadmill/engine"
@@ -39,11 +40,47 @@ func (s *Server) decideApproval(r *http.Request) (answer, error) {
 	if err := checkDecision(b); err != nil {
 		return answer{}, err
 	}
+	keep, err := remembered(b)
+	if err != nil {
+		return answer{}, err
+	}
 	a, err := s.engine.Decide(r.Context(), r.PathValue("id"), agent.Decision{
 		Allow: b.Decision != api.Deny, Message: b.DenyMessage, ModifiedInput: b.ModifiedInput,
 		Interrupt: b.Interrupt, Answers: b.Answers, By: actor(r),
-	})
+	}, keep)
 	return answer{data: a}, err
+}
+
+// remembered is what the request wants to be remembered; nil: nothing.
+func remembered(b api.DecisionRequest) (*engine.Remember, error) {
+	if b.Scope == "" {
+		if b.Persist != "" || b.Tool != "" || b.Match != "" {
+			return nil, engine.Errorf(engine.CodeInvalid, "persist, tool and match are about what is remembered: give its scope, too")
+		}
+		return nil, nil //nolint:nilnil // nothing is remembered
+	}
+	keep := &engine.Remember{Scope: b.Scope, Tool: b.Tool, Match: b.Match}
+	switch b.Persist {
+	case "", "8h":
+		keep.For = workday
+	case api.Forever:
+	default:
+		return nil, engine.Errorf(engine.CodeInvalid, "field \"persist\" is %q: it can be 8h, forever", b.Persist)
+	}
+	return keep, nil
+}
+
+// workday is how long a decision is remembered that is not remembered for ever.
+const workday = 8 * time.Hour
+
+func (s *Server) listRules(r *http.Request) (answer, error) {
+	list, err := s.engine.Rules(r.Context())
+	return answer{data: notNil(list)}, err
+}
+
+func (s *Server) removeRule(r *http.Request) (answer, error) {
+	rule, err := s.engine.RemoveRule(r.Context(), r.PathValue("id"), actor(r))
+	return answer{data: rule}, err
 }
 
 // checkDecision refuses decisions that say two things at once: guessing which one was
@@ -51,8 +88,6 @@ func (s *Server) decideApproval(r *http.Request) (answer, error) {
 func checkDecision(b api.DecisionRequest) error {
 	input := bytes.TrimSpace(b.ModifiedInput)
 	switch {
-	case b.Persist || b.Scope != "":
-		return engine.Errorf(engine.CodeUnsupported, "this version does not remember decisions: leave out persist and scope")
 	case b.Decision == "" && len(b.Answers) > 0:
 	case b.Decision != api.Allow && b.Decision != api.Deny:
 		return engine.Errorf(engine.CodeInvalid, "field \"decision\" is %q: it can be allow, deny", b.Decision)

@@ -155,8 +155,14 @@ func (b *broken) Approval(context.Context, string) (engine.Approval, error) {
 	return engine.Approval{}, b.fail()
 }
 
-func (b *broken) Decide(context.Context, string, agent.Decision) (engine.Approval, error) {
+func (b *broken) Decide(context.Context, string, agent.Decision, *engine.Remember) (engine.Approval, error) {
 	return engine.Approval{}, b.fail()
+}
+
+func (b *broken) Rules(context.Context) ([]engine.Rule, error) { return nil, b.fail() }
+
+func (b *broken) RemoveRule(context.Context, string, string) (engine.Rule, error) {
+	return engine.Rule{}, b.fail()
 }
 
 func (b *broken) Agents(context.Context) ([]engine.AgentView, error) { return nil, b.fail() }

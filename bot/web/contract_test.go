@@ -234,8 +234,8 @@ func (c *contract) checkValue(schema, text string) error {
 	return s.Value.VisitJSON(decode[any](c.t, text))
 }
 
-// samples are the requests that the document's operations take; {x}, {a} and {t} are
-// an execution, an approval and a task.
+// samples are the requests that the document's operations take; {x}, {a}, {r} and {t}
+// are an execution, an approval, a rule and a task.
 func samples() map[string]request {
 	post := func(path, body string) request { return request{method: "POST", path: path, body: body} }
 	return map[string]request{
@@ -256,6 +256,8 @@ func samples() map[string]request {
 		"listApprovals":      {path: "/api/approvals?state=all&executionId={x}"},
 		"getApproval":        {path: "/api/approvals/{a}"},
 		"decideApproval":     post("/api/approvals/{a}", `{"decision":"deny","denyMessage":"no","interrupt":true}`),
+		"listRules":          {path: "/api/rules"},
+		"removeRule":         {method: "DELETE", path: "/api/rules/{r}"},
 		"listTasks":          {path: "/api/tasks?status=review&page=1&pageSize=2"},
 		"createTask":         post("/api/tasks", `{"title":"x","context":"y","docsPath":"z","capabilityId":"chat"}`),
 		"getTask":            {path: "/api/tasks/{t}"},
@@ -322,19 +324,34 @@ func (b *bench) prepare() {
 		run.entry(b.t, e)
 	}
 	run.answer(rundir.OpCancel, rundir.Reply{OK: true, How: rundir.HowDone})
-	second, asking := b.start(b.t, "chat", "ask")
-	asking.ask(b.t, "ask-1")
-	var open []engine.Approval
-	eventually(b.t, func() (bool, string) {
-		var err error
-		open, err = b.engine.Approvals(b.t.Context(), engine.ApprovalFilter{ExecutionID: second.ID, OpenOnly: true})
-		return err == nil && len(open) == 1, "no approval"
-	})
+	open, rule := b.asked(), b.remembered()
 	task, err := b.client.CreateTask(b.t.Context(), api.TaskRequest{Title: "task", CapabilityID: "chat"})
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	b.vars = strings.NewReplacer("{x}", x.ID, "{a}", open[0].ID, "{t}", task.ID)
+	b.vars = strings.NewReplacer("{x}", x.ID, "{a}", open.ID, "{r}", rule.ID, "{t}", task.ID)
+}
+
+// asked makes an execution that waits for a permission.
+func (b *bench) asked() engine.Approval {
+	b.t.Helper()
+	x, asking := b.start(b.t, "chat", "ask")
+	asking.ask(b.t, "ask-1")
+	return b.waiting(b.t, x.ID)
+}
+
+// remembered makes a rule.
+func (b *bench) remembered() engine.Rule {
+	b.t.Helper()
+	_, err := b.client.Decide(b.t.Context(), b.asked().ID, api.DecisionRequest{Decision: api.Deny, Scope: engine.ScopeRun, DenyMessage: "no"})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	rules, err := b.client.Rules(b.t.Context())
+	if err != nil || len(rules) != 1 {
+		b.t.Fatalf("rules %+v, %v", rules, err)
+	}
+	return rules[0]
 }
 
 // everyEntry is one entry of each kind, as full as it can be.
@@ -464,7 +481,7 @@ func (b *bench) successes() {
 	b.await(b.t, x, engine.Status.Ended)
 	for _, id := range []string{
 		"listExecutions", "createExecution", "getExecution", "listCommands", "downloadLog", "streamLog", "listEntries", "streamEntries",
-		"listApprovals", "getApproval", "decideApproval", "listTasks", "createTask", "getTask", "runTask", "stopTask",
+		"listApprovals", "getApproval", "decideApproval", "listRules", "removeRule", "listTasks", "createTask", "getTask", "runTask", "stopTask",
 		"listAgents", "listCapabilities", "listWorkers", "listAudit", "getVersion", "getOpenAPI", "getHealth", "getReadiness", "getMetrics",
 	} {
 		b.send(s[id], max(ok[id], 200))
@@ -536,7 +553,7 @@ func (b *bench) mistakes() {
 	}
 	b.send(request{path: "/api/changes?nonsense=1"}, 400)
 	vars := b.vars
-	b.vars = strings.NewReplacer("{x}", "4711", "{a}", "none", "{t}", "none")
+	b.vars = strings.NewReplacer("{x}", "4711", "{a}", "none", "{r}", "none", "{t}", "none")
 	for _, q := range samples() {
 		if strings.Contains(q.path, "{") {
 			b.send(q, 404)
@@ -574,7 +591,6 @@ func (b *bench) unsupported() {
 	b.t.Helper()
 	s := samples()
 	post := func(path, body string) request { return request{method: "POST", path: path, body: body} }
-	b.send(post("/api/approvals/x", `{"decision":"allow","persist":true}`), 422)
 	echo, run := b.echo()
 	b.vars = strings.NewReplacer("{x}", echo.ID)
 	b.send(s["sendMessage"], 422)

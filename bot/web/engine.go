@@ -14,6 +14,7 @@ type Engine interface {
 	Output
 	Tasks
 	Approvals
+	Rules
 	Catalog
 	Insight
 }
@@ -54,7 +55,13 @@ type Tasks interface {
 type Approvals interface {
 	Approvals(ctx context.Context, f engine.ApprovalFilter) ([]engine.Approval, error)
 	Approval(ctx context.Context, id string) (engine.Approval, error)
-	Decide(ctx context.Context, id string, d agent.Decision) (engine.Approval, error)
+	Decide(ctx context.Context, id string, d agent.Decision, keep *engine.Remember) (engine.Approval, error)
+}
+
+// Rules keeps remembered decisions.
+type Rules interface {
+	Rules(ctx context.Context) ([]engine.Rule, error)
+	RemoveRule(ctx context.Context, id, by string) (engine.Rule, error)
 }
 
 // Catalog lists what is configured.

@@ -170,20 +170,15 @@ func TestAnApprovalIsDecidedOnce(t *testing.T) {
 	r := newRig(t, nil)
 	x, run := r.start(t, "chat", "hello")
 	run.ask(t, "ask-1")
-	var open []engine.Approval
-	eventually(t, func() (bool, string) {
-		var err error
-		open, err = r.client.Approvals(t.Context(), engine.ApprovalFilter{OpenOnly: true, ExecutionID: "1"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return len(open) == 1, "no approval"
-	})
-	got, err := r.client.Decide(t.Context(), open[0].ID, api.DecisionRequest{Decision: api.Allow, ModifiedInput: []byte(`{"command":"ls -l"}`)})
+	open := r.waiting(t, "1")
+	if open.Risk != engine.RiskMedium {
+		t.Errorf("the risk is %q", open.Risk)
+	}
+	got, err := r.client.Decide(t.Context(), open.ID, api.DecisionRequest{Decision: api.Allow, ModifiedInput: []byte(`{"command":"ls -l"}`)})
 	if err != nil || got.Decision == nil || !got.Decision.Allow || got.Decision.By != "web" || got.ExecutionID != x.ID {
 		t.Errorf("decided %+v, %v", got, err)
 	}
-	if _, err := r.client.Decide(t.Context(), open[0].ID, api.DecisionRequest{Decision: api.Deny}); engine.CodeOf(err) != engine.CodeConflict {
+	if _, err := r.client.Decide(t.Context(), open.ID, api.DecisionRequest{Decision: api.Deny}); engine.CodeOf(err) != engine.CodeConflict {
 		t.Errorf("decided twice: %v", err)
 	}
 	all, err := r.client.Approvals(t.Context(), engine.ApprovalFilter{})

@@ -150,6 +150,20 @@ func (r *rig) start(tb testing.TB, capability, text string) (engine.Execution, *
 	return x, r.host.run(tb, x.ID)
 }
 
+// waiting waits until an execution waits for one thing.
+func (r *rig) waiting(tb testing.TB, id string) engine.Approval {
+	tb.Helper()
+	var open []engine.Approval
+	eventually(tb, func() (bool, string) {
+		var err error
+		if open, err = r.client.Approvals(tb.Context(), engine.ApprovalFilter{OpenOnly: true, ExecutionID: id}); err != nil {
+			tb.Fatal(err)
+		}
+		return len(open) == 1, "no approval"
+	})
+	return open[0]
+}
+
 // finished makes an execution that has ended with that log.
 func (r *rig) finished(t *testing.T, lines ...string) engine.Execution {
 	t.Helper()

@@ -64,6 +64,8 @@ func (s *Server) workRoutes() []route {
 		{method: "GET", path: "/api/approvals", handle: s.json(s.listApprovals)},
 		{method: "GET", path: "/api/approvals/{id}", handle: s.json(s.showApproval)},
 		{method: "POST", path: "/api/approvals/{id}", handle: s.json(s.decideApproval)},
+		{method: "GET", path: "/api/rules", handle: s.json(s.listRules)},
+		{method: "DELETE", path: "/api/rules/{id}", handle: s.json(s.removeRule)},
 		{method: "GET", path: "/api/tasks", handle: s.json(s.listTasks)},
 		{method: "POST", path: "/api/tasks", handle: s.json(s.createTask)},
 		{method: "GET", path: "/api/tasks/{id}", handle: s.json(s.showTask)},

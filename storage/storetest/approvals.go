@@ -27,20 +27,22 @@ func asked(t *testing.T, s engine.Store) engine.Approval {
 }
 
 // decision is what the engine passes on when somebody decides.
-func decision(a engine.Approval, by string) (engine.Approval, engine.Command, engine.Audit) {
+func decision(a engine.Approval, by string) engine.Settlement {
 	d := agent.Decision{AskID: a.AskID, Allow: true, By: by}
 	a.State, a.Decision, a.DecidedAt = agent.AskDecided, &d, new(after(time.Hour))
 	order := engine.Command{
 		ExecutionID: a.ExecutionID, State: engine.Pending, CreatedAt: after(time.Hour),
 		Command: rundir.Command{ID: "decide-" + a.ID + by, Op: rundir.OpDecide, Decision: &d, By: by},
 	}
-	return a, order, engine.Audit{At: after(time.Hour), Actor: by, Action: "approval.decide", Object: a.ID, Allowed: true}
+	return engine.Settlement{
+		Approval: a, Command: order,
+		Audit: []engine.Audit{{At: after(time.Hour), Actor: by, Action: "approval.decide", Object: a.ID, Allowed: true}},
+	}
 }
 
 func decide(t *testing.T, s engine.Store, a engine.Approval, by string) engine.Approval {
 	t.Helper()
-	a, order, row := decision(a, by)
-	got, err := s.Decide(t.Context(), a, order, row)
+	got, err := s.Decide(t.Context(), decision(a, by))
 	if err != nil {
 		t.Fatalf("decide: %v", err)
 	}
@@ -49,7 +51,8 @@ func decide(t *testing.T, s engine.Store, a engine.Approval, by string) engine.A
 
 func decisionAndOrder(t *testing.T, s engine.Store) {
 	open := asked(t, s)
-	want, order, row := decision(open, "slack:U1")
+	d := decision(open, "slack:U1")
+	want, row := d.Approval, d.Audit[0]
 	want.Ask.State, want.Ask.Decision = want.State, want.Decision
 	wantEqual(t, "returned", decide(t, s, open, "slack:U1"), want)
 	stored, err := s.Approval(t.Context(), open.ID)
@@ -57,7 +60,7 @@ func decisionAndOrder(t *testing.T, s engine.Store) {
 		t.Fatal(err)
 	}
 	wantEqual(t, "stored", stored, want)
-	wantEqual(t, "order", commands(t, s, open.ExecutionID), []engine.Command{order})
+	wantEqual(t, "order", commands(t, s, open.ExecutionID), []engine.Command{d.Command})
 	rows := trail(t, s, engine.AuditFilter{Object: open.ID})
 	row.ID = rows[0].ID
 	wantEqual(t, "audit rows", rows, []engine.Audit{row})
@@ -66,8 +69,7 @@ func decisionAndOrder(t *testing.T, s engine.Store) {
 func firstWins(t *testing.T, s engine.Store) {
 	open := asked(t, s)
 	first := decide(t, s, open, "slack:U1")
-	second, order, row := decision(open, "slack:U2")
-	got, err := s.Decide(t.Context(), second, order, row)
+	got, err := s.Decide(t.Context(), decision(open, "slack:U2"))
 	wantCode(t, err, engine.CodeConflict)
 	wantEqual(t, "as decided", got, first)
 	wantEqual(t, "orders", len(commands(t, s, open.ExecutionID)), 1)
@@ -77,12 +79,12 @@ func firstWins(t *testing.T, s engine.Store) {
 func notWhatIsOver(t *testing.T, s engine.Store) {
 	open := asked(t, s)
 	change(t, s, engine.Change{ID: open.ExecutionID, To: engine.Failed, At: after(time.Hour)})
-	late, order, row := decision(open, "slack:U1")
-	got, err := s.Decide(t.Context(), late, order, row)
+	late := decision(open, "slack:U1")
+	got, err := s.Decide(t.Context(), late)
 	wantCode(t, err, engine.CodeConflict)
 	wantEqual(t, "state", got.State, agent.AskWithdrawn)
-	late.ID = "nothing"
-	_, err = s.Decide(t.Context(), late, order, row)
+	late.Approval.ID = "nothing"
+	_, err = s.Decide(t.Context(), late)
 	wantCode(t, err, engine.CodeNotFound)
 }
 

@@ -25,7 +25,7 @@ func progressTests() map[string]func(*testing.T, engine.Store) {
 
 func openAsk(id string) engine.Approval {
 	return engine.Approval{
-		AskID: id, Kind: agent.KindApproval, Text: "run `make`?", State: agent.AskOpen, CreatedAt: after(time.Minute),
+		AskID: id, Kind: agent.KindApproval, Text: "run `make`?", Risk: engine.RiskMedium, State: agent.AskOpen, CreatedAt: after(time.Minute),
 		Ask: agent.Ask{
 			State: agent.AskOpen, Tool: "Bash", Action: agent.ActionCommandRun, Input: json.RawMessage(`{"command":"make"}`),
 			Deadline: new(after(time.Hour)),
@@ -138,9 +138,9 @@ func asks(t *testing.T, s engine.Store) {
 	wantEqual(t, "asks", found, []engine.Approval{permission, question})
 
 	known := openAsk("p")
-	known.ID, known.Text = "another", "changed"
+	known.ID, known.Text, known.Ask.Deadline, permission.Ask.Deadline = "another", "changed", new(after(2*time.Hour)), new(after(2*time.Hour))
 	commit(t, s, engine.Progress{ID: e.ID, Cursor: at(2), Asks: []engine.Approval{known}})
-	wantEqual(t, "after the same again", approvals(t, s, engine.ApprovalFilter{}), []engine.Approval{permission, question})
+	wantEqual(t, "after the same again, with another deadline", approvals(t, s, engine.ApprovalFilter{}), []engine.Approval{permission, question})
 
 	one, err := s.Approval(t.Context(), "ours")
 	if err != nil {

@@ -50,8 +50,7 @@ func oneEnd(t *testing.T, s engine.Store) {
 func oneDecision(t *testing.T, s engine.Store) {
 	open := asked(t, s)
 	wantWinners(t, race(racers, func(i int) error {
-		a, order, row := decision(open, numbered("slack:U", i))
-		got, err := s.Decide(t.Context(), a, order, row)
+		got, err := s.Decide(t.Context(), decision(open, numbered("slack:U", i)))
 		if got.State != agent.AskDecided {
 			return errors.New("the approval was not returned as decided")
 		}

@@ -20,7 +20,7 @@ func Run(t *testing.T, open func(t *testing.T) engine.Store) {
 	t.Helper()
 	groups := map[string]map[string]func(*testing.T, engine.Store){
 		"executions": executionTests(), "transitions": transitionTests(), "progress": progressTests(),
-		"commands": commandTests(), "approvals": approvalTests(), "tasks": taskTests(),
+		"commands": commandTests(), "approvals": approvalTests(), "rules": ruleTests(), "tasks": taskTests(),
 		"audit": auditTests(), "races": raceTests(), "retention": retentionTests(),
 	}
 	for group, tests := range groups {

@@ -120,11 +120,18 @@ const (
 	Deny  = "deny"
 )
 
-// DecisionRequest settles an approval or answers a question.
+// Forever is how long a decision is remembered that does not expire.
+const Forever = "forever"
+
+// DecisionRequest settles an approval or answers a question. With a scope it is
+// remembered as a rule, which is about this tool and exactly this argument unless Tool
+// and Match say otherwise.
 type DecisionRequest struct {
 	Decision      string            `json:"decision,omitempty"`      // allow or deny; may be left out with answers
-	Persist       bool              `json:"persist,omitempty"`       // remember the answer; not supported yet
-	Scope         string            `json:"scope,omitempty"`         // how far it is remembered; not supported yet
+	Scope         engine.Scope      `json:"scope,omitempty"`         // remember it: run, session, project or user
+	Persist       string            `json:"persist,omitempty"`       // for how long: 8h (the default) or forever
+	Tool          string            `json:"tool,omitempty"`          // glob of the tools it is remembered for
+	Match         string            `json:"match,omitempty"`         // glob of the arguments it is remembered for
 	ModifiedInput json.RawMessage   `json:"modifiedInput,omitempty"` // allow, with these arguments instead
 	DenyMessage   string            `json:"denyMessage,omitempty"`   // told to the agent
 	Interrupt     bool              `json:"interrupt,omitempty"`     // deny, and end the turn

@@ -122,6 +122,16 @@ func (c *Client) Decide(ctx context.Context, id string, d api.DecisionRequest) (
 	return fetchData[engine.Approval](ctx, c, post(d, "api", "approvals", id))
 }
 
+// Rules returns the remembered decisions that are in force.
+func (c *Client) Rules(ctx context.Context) ([]engine.Rule, error) {
+	return fetchData[[]engine.Rule](ctx, c, get("api", "rules"))
+}
+
+// RemoveRule forgets a remembered decision and returns it.
+func (c *Client) RemoveRule(ctx context.Context, id string) (engine.Rule, error) {
+	return fetchData[engine.Rule](ctx, c, remove("api", "rules", id))
+}
+
 // Tasks returns a page of tasks, newest first, and how many match.
 func (c *Client) Tasks(ctx context.Context, status engine.TaskStatus, page, pageSize int) ([]engine.Task, int, error) {
 	q := paging(page, pageSize)

@@ -70,6 +70,8 @@ func post(body any, path ...string) call {
 	return call{method: http.MethodPost, path: path, body: body}
 }
 
+func remove(path ...string) call { return call{method: http.MethodDelete, path: path} }
+
 func (q call) with(query url.Values) call {
 	q.query = query
 	return q
