@@ -244,6 +244,27 @@ func TestNobodyElseCanRead(t *testing.T) {
 	}
 }
 
+func TestFoldersOfOthersStayOpen(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "home")
+	if err := os.MkdirAll(filepath.Join(dir, "projects"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := storage.AcquireLock(dir); engine.CodeOf(err) != engine.CodeConflict || !strings.Contains(err.Error(), "data_dir") {
+		t.Errorf("a folder that others use: %v", err)
+	}
+	info, err := os.Stat(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Mode().Perm() != 0o755 {
+		t.Errorf("it has mode %v afterwards", info.Mode())
+	}
+}
+
 func TestNewerDatabaseRefused(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

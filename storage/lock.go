@@ -3,8 +3,10 @@ package storage
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -18,8 +20,8 @@ const lockFile = "lock"
 // process ends, however it ends, so a stale one cannot exist.
 type Lock struct{ file *os.File }
 
-// AcquireLock makes dir (0700, also where it was wider) and locks it for this
-// process. Where another process has it the error, CodeConflict, says which.
+// AcquireLock makes dir (0700, also where it was wider and nobody else uses it) and
+// locks it for this process. Where another process has it the error, CodeConflict, says which.
 func AcquireLock(dir string) (*Lock, error) {
 	if err := makePrivate(dir); err != nil {
 		return nil, err
@@ -91,10 +93,26 @@ func readPid(f *os.File) int {
 	return pid
 }
 
+// checkOurs refuses a directory that others can see and that holds anything but our
+// data: somebody has named /tmp or his home, and closing that would break what uses it.
+func checkOurs(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return fmt.Errorf("look into the data directory: %w", err)
+	}
+	if len(entries) == 0 || slices.ContainsFunc(entries, isOurs) {
+		return nil
+	}
+	return engine.Errorf(engine.CodeConflict,
+		"the data directory %s can be seen by others and holds files that are not Threadmill's: set data_dir to a directory of its own, or run chmod 700 on it", dir)
+}
+
+func isOurs(e fs.DirEntry) bool { return e.Name() == lockFile || e.Name() == databaseFile }
+
 // makePrivate makes sure that dir exists and that nobody else can look into it.
 func makePrivate(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("make the data directory: %w", err)
+		return engine.Errorf(engine.CodeUnavailable, "make the data directory %s: %w; set data_dir to one that this user can write", dir, err)
 	}
 	info, err := os.Stat(dir)
 	if err != nil {
@@ -102,6 +120,9 @@ func makePrivate(dir string) error {
 	}
 	if info.Mode().Perm() == 0o700 {
 		return nil
+	}
+	if err := checkOurs(dir); err != nil {
+		return err
 	}
 	if err := os.Chmod(dir, 0o700); err != nil { //nolint:gosec // a directory needs x
 		return fmt.Errorf("make the data directory %s private (run chmod 700 as its owner): %w", dir, err)
