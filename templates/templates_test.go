@@ -147,6 +147,7 @@ timeout: -1s
 	write(t, dir, "c.yaml", "key: b\nlabel: B\nmode: prompt\nprompt: do\ncommand: [ls]\n")
 	write(t, dir, "d.yaml", "kye: b\ntimeout: 30\n")
 	write(t, dir, "e.yaml", "key: e\nlabel: E\nagent: shell\nmode: template\ncommand: [\"{{x}}\", \"a{{x}}\", ok]\nargs_schema: {properties: {x: {}, y: {}, z: {format: multiline}}}\n")
+	write(t, dir, "f.yaml", "# no label\nkey: f\nmode: prompt\nprompt: do\n")
 	_, err := templates.Load([]string{dir, filepath.Join(dir, "none")})
 	got := strings.ReplaceAll(fmt.Sprint(err), dir+"/", "")
 	want := `a.yaml:1:6: key: must be 1 to 40 small letters, digits and dashes, such as tail-log
@@ -166,6 +167,7 @@ e.yaml:5:1: command: "a{{x}}" must be either literal text or exactly one {{name}
 e.yaml:5:1: command: the argument y is declared and never used
 e.yaml:5:1: command: the argument z is declared and never used
 e.yaml:6:42: args_schema.properties.z: text of many lines is only possible in a prompt
+f.yaml:2:1: label: is missing: a few words for people
 none: does not exist; create the folder or take it out of ` + "`capabilities`"
 	if diff := cmp.Diff(strings.Split(want, "\n"), strings.Split(got, "\n")); diff != "" {
 		t.Error(diff)

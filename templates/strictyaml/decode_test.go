@@ -94,7 +94,7 @@ free:
 		"items.one.max":  "a.yaml:12:3: items.one.max: m",
 		"list[1].depth":  "a.yaml:16:11: list[1].depth: m",
 		"nested":         "a.yaml:8:1: nested: m",
-		"elsewhere":      "a.yaml: elsewhere: m",
+		"elsewhere":      "a.yaml:2:1: elsewhere: m",
 	} {
 		if got := doc.Problem(path, "m").String(); got != want {
 			t.Errorf("place of %s: got %s, want %s", path, got, want)

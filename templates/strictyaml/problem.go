@@ -82,12 +82,11 @@ func (d *Document) Has(path string) bool {
 // it that the file has.
 func (d *Document) Problem(path, format string, args ...any) Problem {
 	p := Problem{File: d.File, Path: path, Message: fmt.Sprintf(format, args...)}
-	for at := path; at != ""; at = parent(at) {
-		if found, ok := d.places[at]; ok {
-			p.Line, p.Column = found.line, found.column
-			break
-		}
+	at := path
+	for !d.Has(at) && at != "" {
+		at = parent(at)
 	}
+	p.Line, p.Column = d.places[at].line, d.places[at].column
 	return p
 }
 

@@ -75,7 +75,7 @@ func (d *decoder) enter(path string, n *yaml.Node) (*yaml.Node, bool) {
 	if d.spent {
 		return nil, false
 	}
-	if _, known := d.doc.places[path]; !known && path != "" {
+	if _, known := d.doc.places[path]; !known {
 		d.doc.places[path] = place{n.Line, n.Column}
 	}
 	if n.Kind == yaml.AliasNode {
