@@ -149,6 +149,7 @@ func TestBodiesThatMakeNoSense(t *testing.T) {
 		status           int
 	}{
 		{"/api/executions", `{"capability":"chat","text":"x","colour":1}`, `unknown field "colour"`, 400},
+		{"/api/executions", `[]`, "the body: expected an object, got array", 400},
 		{"/api/executions", `{"capability":1}`, `field "capability": expected a string, got number`, 400},
 		{"/api/executions", `{"args":[1]}`, `field "args": expected an object, got array`, 400},
 		{"/api/executions", `{"once":"yes"}`, `expected true or false`, 400},

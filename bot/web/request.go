@@ -71,7 +71,7 @@ func bodyError(err error) error {
 	case errors.As(err, &syntax):
 		return engine.Errorf(engine.CodeInvalid, "the body is not JSON: at byte %d: %w", syntax.Offset, err)
 	case errors.As(err, &typeErr):
-		return engine.Errorf(engine.CodeInvalid, "field %q: expected %s, got %s", typeErr.Field, jsonName(typeErr), typeErr.Value)
+		return engine.Errorf(engine.CodeInvalid, "%s: expected %s, got %s", part(typeErr.Field), jsonName(typeErr), typeErr.Value)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return engine.Errorf(engine.CodeInvalid, "the body ends before its JSON does")
 	}
@@ -82,6 +82,14 @@ func bodyError(err error) error {
 }
 
 // jsonName is the JSON type that a Go type is read from.
+// part names what of a body a problem is about.
+func part(field string) string {
+	if field == "" {
+		return "the body"
+	}
+	return "field " + strconv.Quote(field)
+}
+
 func jsonName(e *json.UnmarshalTypeError) string {
 	switch e.Type.Kind().String() {
 	case "map", "struct":
