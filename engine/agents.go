@@ -38,6 +38,8 @@ type Agent struct {
 	MaxOutputBytes  int64          `json:"maxOutputBytes,omitempty"`
 	Permission      string         `json:"permissionMode,omitempty"`
 	Options         map[string]any `json:"options,omitempty"` // what the adapter understands beyond this
+	Budget          Budget         `json:"budget,omitzero"`
+	OnLimit         OnLimit        `json:"-"`
 }
 
 // Capability is what an agent can be asked to do.

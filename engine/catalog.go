@@ -19,6 +19,7 @@ type Catalog struct {
 	AllowedDirs   []string // working directories must be below one of these
 	MaxConcurrent int      // executions at a time over all agents; 0: no limit
 	OnLost        OnLost
+	BudgetZone    *time.Location // of the calendar days of budgets; nil: UTC
 	Retention     Retention
 	CancelOnStop  bool // end executions at shutdown; otherwise they run on without the service
 }

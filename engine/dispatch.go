@@ -13,12 +13,14 @@ import (
 // dispatch starts queued executions as places become free. It looks at the store
 // again whenever the bell rings, so nothing that was queued is ever forgotten.
 func (e *Engine) dispatch(ctx context.Context) {
-	again := time.NewTicker(10 * time.Second) // should a ring ever be missed
+	again := time.NewTimer(0)
 	defer again.Stop()
 	for {
-		if err := e.dispatchOnce(ctx); err != nil && ctx.Err() == nil {
-			e.log.Error("the queue could not be worked on", "error", err)
+		wait, err := e.dispatchOnce(ctx)
+		if err != nil && ctx.Err() == nil {
+			e.log.ErrorContext(ctx, "the queue could not be worked on", "error", err)
 		}
+		again.Reset(wait)
 		select {
 		case <-ctx.Done():
 			return
@@ -28,21 +30,40 @@ func (e *Engine) dispatch(ctx context.Context) {
 	}
 }
 
-func (e *Engine) dispatchOnce(ctx context.Context) error {
+// lookAgain is when the queue is looked at without a ring, should one ever be missed.
+const lookAgain = 10 * time.Second
+
+// dispatchOnce starts what can be started and returns when to look again.
+func (e *Engine) dispatchOnce(ctx context.Context) (time.Duration, error) {
 	active, err := e.store.Active(ctx)
 	if err != nil {
-		return err
+		return lookAgain, err
 	}
-	start, end := plan(active, e.catalog.Load().Catalog)
+	due, wait := unparked(active, e.now())
+	start, end := plan(due, e.catalog.Load().Catalog)
 	for _, x := range start {
 		if err := e.claim(ctx, x); err != nil {
-			return err
+			return lookAgain, err
 		}
 	}
 	for _, x := range end {
 		e.endIdle(ctx, x)
 	}
-	return nil
+	return wait, nil
+}
+
+// unparked leaves out what is parked, and tells how long until the next one is due. A
+// parked one holds no place and keeps nobody behind it waiting.
+func unparked(active []Execution, now time.Time) (due []Execution, wait time.Duration) {
+	wait = lookAgain
+	for _, x := range active {
+		if x.Status != Queued || x.NotBefore == nil || !x.NotBefore.After(now) {
+			due = append(due, x)
+			continue
+		}
+		wait = min(wait, x.NotBefore.Sub(now))
+	}
+	return due, wait
 }
 
 // plan decides, first come first served, which queued executions have a place now
@@ -114,6 +135,13 @@ func compareTimes(a, b *time.Time) int {
 // cancelled it a moment ago: then there is nothing to do. It is registered before it is
 // running, so whoever cancels it from then on finds whom to tell.
 func (e *Engine) claim(ctx context.Context, x Execution) error {
+	l, over, err := e.dayOver(ctx, x)
+	switch {
+	case err != nil:
+		return err
+	case over: // used up since it was asked for
+		return e.settle(ctx, Change{ID: x.ID, To: Failed, At: e.now().UTC(), Reason: agent.ReasonBudget, Error: l.refusal()})
+	}
 	r := e.register(x)
 	if r == nil {
 		return nil

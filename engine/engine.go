@@ -80,6 +80,7 @@ func (e *Engine) Start(ctx context.Context) error {
 	e.goWork(e.take, "dispatch", e.dispatch)
 	e.goWork(e.take, "heartbeat", e.heartbeat)
 	e.goWork(e.take, "retention", e.retain)
+	e.goWork(e.take, "budgets", e.enforce)
 	return nil
 }
 

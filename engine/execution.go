@@ -43,9 +43,11 @@ type Execution struct {
 	LogLineCount int64          `json:"logLineCount"`
 	LogsDeleted  bool           `json:"logsDeleted,omitempty"` // retention removed its files
 	Usage        agent.Usage    `json:"usage"`
+	Budget       RunBudget      `json:"budget,omitzero"`
+	NotBefore    *time.Time     `json:"notBefore,omitempty"` // queued: it is parked until then
+	Resumes      int            `json:"resumes,omitempty"`   // how often in a row it was resumed by itself
 
 	IdempotencyKey string        `json:"-"`
-	Resumes        int           `json:"-"` // how often it was resumed by itself before
 	Cursor         rundir.Cursor `json:"-"` // how far its entries have acted
 	Argv           []string      `json:"-"` // template mode: the resolved command
 	Attachments    []string      `json:"-"` // files that belong to the prompt
@@ -65,6 +67,10 @@ type NewExecution struct {
 	// TaskFree refuses it with CodeConflict where the task has an execution that has
 	// not ended; checked in the same transaction.
 	TaskFree bool
+
+	// Caps refuses it with CodeConflict where a budget of the day is used up; checked
+	// in the same transaction.
+	Caps DayCaps
 }
 
 // Filter selects executions. Zero fields select everything.
@@ -92,6 +98,7 @@ type Change struct {
 	SessionRef  string
 	TmuxSession string
 	Usage       *agent.Usage
+	Days        []DayUsage // Usage by day, for the budgets
 	LogBytes    int64
 	LogLines    int64
 	Tail        []string // the last lines of output, kept on the task
@@ -99,6 +106,7 @@ type Change struct {
 
 	Command *Command // stored in the same transaction (a cancel's order to the runner)
 	Audit   *Audit
+	Then    *NewExecution // what follows by itself; stored in the same transaction
 }
 
 // Progress is what a batch of entries changed about a live execution. The store
@@ -111,6 +119,7 @@ type Progress struct {
 	Session  string
 	Pid      int
 	Usage    *agent.Usage
+	Days     []DayUsage // Usage by day, for the budgets
 	LogBytes int64
 	LogLines int64
 	Tmux     string     // the tmux session, once the host has given it one

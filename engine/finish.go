@@ -49,6 +49,13 @@ func (e *Engine) finish(ctx context.Context, id string, c Change) error {
 	if c.At.IsZero() {
 		c.At = e.now().UTC()
 	}
+	if c.Usage != nil {
+		c.Days = []DayUsage{{Day: e.catalog.Load().day(c.At), Total: *c.Usage}}
+	}
+	c, err := e.overspent(ctx, c)
+	if err != nil {
+		return err
+	}
 	if c.Tail == nil {
 		c.Tail = e.tail(id)
 	}
@@ -61,9 +68,10 @@ func (e *Engine) settle(ctx context.Context, c Change) error {
 	if err != nil || x.Status.Ended() {
 		return err
 	}
+	c.Then = e.successor(x, c)
 	switch {
 	case x.Status == Cancelling:
-		c.To, c.Reason, c.Error = Cancelled, "", ""
+		c.To, c.Reason, c.Error, c.Then = Cancelled, "", "", nil
 	case c.To == Cancelled: // the runner was told to stop by a signal, not by us
 		if _, err := e.store.Transition(ctx, Change{ID: c.ID, To: Cancelling, At: c.At}); err != nil {
 			return err
@@ -76,8 +84,9 @@ func (e *Engine) settle(ctx context.Context, c Change) error {
 	if err != nil {
 		return err
 	}
-	e.log.Info("execution ended", "execution", done.ID, "number", done.Number, "status", done.Status, "reason", done.Reason)
+	e.log.InfoContext(ctx, "execution ended", "execution", done.ID, "number", done.Number, "status", done.Status, "reason", done.Reason)
 	e.watchers.ring(c.ID)
+	e.continued(done, c.Then)
 	return nil
 }
 
@@ -105,18 +114,10 @@ func (e *Engine) lost(ctx context.Context, r *run) error {
 	if err := e.follow(ctx, r, Sighting{}); err != nil {
 		return err
 	}
-	if err := e.finish(ctx, r.id, Change{
+	return e.finish(ctx, r.id, Change{
 		To: Failed, Reason: agent.ReasonRunnerLost, Ended: ended,
 		Error: "its runner was killed; what it had done so far is kept",
-	}); err != nil {
-		return err
-	}
-	x, err := e.store.Execution(ctx, r.id)
-	if err != nil || x.Status != Failed || x.Reason != agent.ReasonRunnerLost {
-		return err
-	}
-	e.resumeLost(ctx, x)
-	return nil
+	})
 }
 
 // drop settles an execution that was cancelled before its runner showed up, and makes
@@ -140,23 +141,6 @@ func (e *Engine) giveUp(ctx context.Context, id string, reason agent.Reason, why
 	return e.finish(ctx, id, Change{To: Failed, Reason: reason, Error: why, Ended: ended})
 }
 
-// resumeLost continues a lost run by itself, a bounded number of times in a row.
-func (e *Engine) resumeLost(ctx context.Context, x Execution) {
-	policy := e.catalog.Load().OnLost
-	if !policy.Resume || x.Resumes >= policy.Max || x.SessionRef == "" || !e.traits(x.AgentID).Resume {
-		return
-	}
-	child, err := e.resumeAs(ctx, x, Request{
-		Text: "Your last run was cut off. Go on where you stopped.", By: "threadmill", Once: x.Once, resumes: x.Resumes + 1,
-		IdempotencyKey: "resume-" + x.ID, // killed right after this: it is not resumed twice
-	})
-	if err != nil {
-		e.log.Error("a lost run could not be resumed", "execution", x.ID, "number", x.Number, "error", err)
-		return
-	}
-	e.log.Info("a lost run was resumed", "execution", x.ID, "number", x.Number, "child", child.Number, "times", child.Resumes)
-}
-
 // sweep ends every process of an execution and does not give up while one is left:
 // "stopped" is only said when it is so.
 func (e *Engine) sweep(ctx context.Context, id string) (ended int, err error) {
@@ -166,7 +150,7 @@ func (e *Engine) sweep(ctx context.Context, id string) (ended int, err error) {
 		if err == nil && k.Left == 0 {
 			return ended, nil
 		}
-		e.log.Error("processes of a run could not be ended; trying again", "execution", id, "left", k.Left, "error", err)
+		e.log.ErrorContext(ctx, "processes of a run could not be ended; trying again", "execution", id, "left", k.Left, "error", err)
 		if !pause(ctx, wait) {
 			return ended, ctx.Err()
 		}

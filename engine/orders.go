@@ -44,6 +44,9 @@ func (e *Engine) Send(ctx context.Context, ref string, m MessageRequest) (Comman
 	case x.Status == Cancelling:
 		return Command{}, Errorf(CodeConflict, "execution #%d is being stopped", x.Number)
 	}
+	if err := e.affordable(ctx, x); err != nil {
+		return Command{}, err
+	}
 	text, err := safety.Text("text", m.Text)
 	if err != nil {
 		return Command{}, refusal("the message", err)

@@ -26,7 +26,9 @@ type run struct {
 	pending Progress // read, without an effect, not committed yet
 	stored  time.Time
 
-	asked atomic.Bool // it has asked for something that was not held against the rules yet
+	spent     atomic.Bool // it has spent something that was not held against the budgets yet
+	asked     atomic.Bool // it has asked for something that was not held against the rules yet
+	overspent atomic.Bool // it was told to stop because a budget is used up
 }
 
 const (
@@ -169,7 +171,10 @@ func (e *Engine) follow(ctx context.Context, r *run, s Sighting) error {
 // rest with the next that has, or after a while.
 func (e *Engine) absorb(ctx context.Context, r *run, b Batch) error {
 	r.mu.Lock()
-	r.pending.add(b)
+	r.pending.add(b, e.catalog.Load().day)
+	if r.pending.Usage != nil {
+		r.spent.Store(true)
+	}
 	quiet := r.pending.Empty() && e.now().Sub(r.stored) < lazyCommit
 	r.mu.Unlock()
 	if quiet {
@@ -183,7 +188,17 @@ func (e *Engine) flush(ctx context.Context, r *run) error {
 	if err := e.commit(ctx, r); err != nil {
 		return err
 	}
-	return e.answerByRule(ctx, r)
+	if err := e.answerByRule(ctx, r); err != nil {
+		return err
+	}
+	if !r.spent.Swap(false) {
+		return nil
+	}
+	if err := e.checkSpending(ctx, r); err != nil {
+		r.spent.Store(true)
+		return fmt.Errorf("check the budgets of #%d: %w", r.number, err)
+	}
+	return nil
 }
 
 func (e *Engine) commit(ctx context.Context, r *run) error {
@@ -206,10 +221,14 @@ func (e *Engine) commit(ctx context.Context, r *run) error {
 	return nil
 }
 
-// add merges the effect of a batch into p.
-func (p *Progress) add(b Batch) {
+// add merges the effect of a batch into p; day tells on which day of the budgets a
+// moment is.
+func (p *Progress) add(b Batch, day func(time.Time) string) {
 	for _, en := range b.Entries {
 		p.addEntry(en)
+		if en.Kind == agent.KindUsage && en.Usage != nil {
+			p.addUsage(*en.Usage, day(en.Time))
+		}
 	}
 	p.Cursor, p.LogBytes, p.LogLines = b.Cursor, b.LogBytes, b.LogLines
 }
@@ -218,8 +237,6 @@ func (p *Progress) addEntry(en agent.Entry) {
 	switch en.Kind {
 	case agent.KindStatus:
 		p.addStatus(en.Status)
-	case agent.KindUsage:
-		p.Usage = en.Usage
 	case agent.KindUser:
 		if en.ID != "" {
 			p.Handed = append(p.Handed, en.ID)
@@ -228,9 +245,21 @@ func (p *Progress) addEntry(en agent.Entry) {
 		if en.Ask != nil {
 			p.Asks = append(p.Asks, approvalOf(p.ID, en))
 		}
+	case agent.KindUsage:
+		// addUsage
 	case agent.KindSystem, agent.KindAssistant, agent.KindThinking, agent.KindToolUse, agent.KindError:
 		// only shown
 	}
+}
+
+// addUsage keeps the last total of each day.
+func (p *Progress) addUsage(total agent.Usage, day string) {
+	p.Usage = &total
+	if n := len(p.Days); n > 0 && p.Days[n-1].Day == day {
+		p.Days[n-1].Total = total
+		return
+	}
+	p.Days = append(p.Days, DayUsage{Day: day, Total: total})
 }
 
 func (p *Progress) addStatus(s *agent.Status) {

@@ -16,6 +16,7 @@ type Store interface {
 	TaskStore
 	AuditStore
 	RetentionStore
+	BudgetStore
 }
 
 // ExecutionStore keeps executions.
@@ -91,6 +92,21 @@ type TaskStore interface {
 type AuditStore interface {
 	AddAudit(ctx context.Context, a Audit) error
 	AuditTrail(ctx context.Context, f AuditFilter) ([]Audit, error)
+}
+
+// BudgetStore keeps what was spent on which day, and what was added to budgets. What an
+// execution spends it learns from Progress and Change.
+type BudgetStore interface {
+	// DaySpent returns what a user and an agent have spent on a day.
+	DaySpent(ctx context.Context, d BudgetDay) (DaySpent, error)
+	// Spending returns all that was spent on a day, and the runs that spent most of it.
+	Spending(ctx context.Context, day string, runs int) (Spending, error)
+	// Extend adds to a budget. With a key that was seen before it adds nothing and
+	// returns created = false. A run that has ended or has no cap is a CodeConflict.
+	Extend(ctx context.Context, x Extension, a Audit) (created bool, err error)
+	// Warn notes a warning, also on the execution; first is false where the same one, of
+	// the same day, was given before: nothing is noted then.
+	Warn(ctx context.Context, w BudgetWarning, a Audit) (first bool, err error)
 }
 
 // RetentionStore forgets.

@@ -28,7 +28,6 @@ type Request struct {
 	By             string
 
 	taskFree bool // only where the task has no execution that goes on
-	resumes  int  // how often the chain was resumed by itself
 }
 
 // Submit checks a request, resolves it to exactly what will be run, and stores it as
@@ -68,10 +67,15 @@ func (e *Engine) resolve(ctx context.Context, q Request) (NewExecution, error) {
 	x := Execution{
 		ID: rundir.NewID(), AgentID: a.ID, CapabilityID: c.ID, ParentID: parent.ID, Status: Queued, Mode: c.Mode,
 		Once: q.Once || c.Mode == ModeTemplate, RequestedBy: q.By, CreatedAt: e.now().UTC(), Attachments: q.Attachments,
-		IdempotencyKey: q.IdempotencyKey, Resumes: q.resumes,
+		IdempotencyKey: q.IdempotencyKey, Budget: a.Budget.runBudget(),
 	}
 	if err := e.resume(&x, q, parent, a); err != nil {
 		return NewExecution{}, err
+	}
+	if q.Resume && !q.Fork {
+		if err := e.notParked(ctx, parent); err != nil {
+			return NewExecution{}, err
+		}
 	}
 	if x.Dir, err = workingDir(c, a, cat.AllowedDirs); err != nil {
 		return NewExecution{}, err
@@ -93,6 +97,7 @@ func (e *Engine) resolve(ctx context.Context, q Request) (NewExecution, error) {
 	}
 	return NewExecution{
 		Execution: x, Task: task, RejectAt: rejectAt(a), TaskFree: q.taskFree,
+		Caps:  cat.capsOf(a.ID, x.RequestedBy, x.CreatedAt),
 		Audit: Audit{At: x.CreatedAt, Actor: q.By, Action: "execution.create", Object: x.ID, Allowed: true, Detail: map[string]any{"capability": c.ID, "agent": a.ID}},
 	}, nil
 }

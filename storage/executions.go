@@ -17,7 +17,9 @@ const executionColumns = `number, id, task_id, agent_id, capability_id, parent_i
 	pid, tmux_session, exit_code, signal, processes_ended, processes_left,
 	requested_by, created_at, started_at, ended_at, heartbeat_at,
 	log_bytes, log_lines, logs_deleted, input_tokens, output_tokens, cost_usd,
-	idempotency_key, resumes, cursor_seq, cursor_offset, args, prompt, argv, attachments`
+	idempotency_key, resumes, cursor_seq, cursor_offset, not_before,
+	CASE WHEN cap_usd > 0 OR cap_tokens > 0 OR budget_warning <> '' THEN cost_usd ELSE 0 END,
+	cap_usd, extended_usd, cap_tokens, budget_warning <> '', budget_warning, args, prompt, argv, attachments`
 
 func executionFields(e *engine.Execution) []any {
 	return []any{
@@ -37,6 +39,8 @@ func executionFields(e *engine.Execution) []any {
 		&e.LogByteSize, &e.LogLineCount, &e.LogsDeleted, &e.Usage.InputTokens, &e.Usage.OutputTokens, &e.Usage.CostUSD,
 		nullable{&e.IdempotencyKey},
 		&e.Resumes, &e.Cursor.Seq, &e.Cursor.Offset,
+		maybe{&e.NotBefore},
+		&e.Budget.SpentUSD, &e.Budget.CapUSD, &e.Budget.ExtendedUSD, &e.Budget.CapTokens, &e.Budget.Warned, &e.Budget.Warning,
 		object{&e.Args},
 		&e.Prompt,
 		document{&e.Argv},
@@ -71,7 +75,10 @@ func createExecution(ctx context.Context, t *tx, n engine.NewExecution) (engine.
 			return earlier, false, err
 		}
 	}
-	if err := checkBusy(ctx, t, n.Execution.AgentID, n.RejectAt); err != nil {
+	if err := checkBusy(ctx, t, n); err != nil {
+		return engine.Execution{}, false, err
+	}
+	if err := checkCaps(ctx, t, n.Caps); err != nil {
 		return engine.Execution{}, false, err
 	}
 	if err := checkFree(ctx, t, n); err != nil {
@@ -104,26 +111,41 @@ func checkFree(ctx context.Context, q querier, n engine.NewExecution) error {
 }
 
 // checkBusy refuses where the agent has as many executions as it may. One that is
-// idle holds no place.
-func checkBusy(ctx context.Context, q querier, agentID string, limit int) error {
-	if limit <= 0 {
+// idle or parked holds no place.
+func checkBusy(ctx context.Context, q querier, n engine.NewExecution) error {
+	if n.RejectAt <= 0 {
 		return nil
 	}
-	n, _, err := first(ctx, q, itself[int], `SELECT count(*) FROM executions
-		WHERE `+isActive+` AND agent_id = ? AND activity <> 'idle'`, agentID)
-	if err != nil || n < limit {
+	e := n.Execution
+	busy, _, err := first(ctx, q, itself[int], `SELECT count(*) FROM executions
+		WHERE `+isActive+` AND agent_id = ? AND activity <> 'idle' AND (status <> 'queued' OR coalesce(not_before, 0) <= ?)`,
+		e.AgentID, moment{&e.CreatedAt})
+	if err != nil || busy < n.RejectAt {
 		return err
 	}
 	return engine.Errorf(engine.CodeConflict,
-		"agent %s is busy: it has %d of at most %d executions; wait until one ends, or cancel one", agentID, n, limit)
+		"agent %s is busy: it has %d of at most %d executions; wait until one ends, or cancel one", e.AgentID, busy, n.RejectAt)
+}
+
+// checkCaps refuses where a budget of the day is used up.
+func checkCaps(ctx context.Context, q querier, c engine.DayCaps) error {
+	if !c.Any() {
+		return nil
+	}
+	s, err := daySpent(ctx, q, c.BudgetDay)
+	if err != nil {
+		return err
+	}
+	return c.Check(s)
 }
 
 func insertExecution(ctx context.Context, t *tx, e engine.Execution) error {
 	_, err := t.exec(ctx, `INSERT INTO executions (id, task_id, agent_id, capability_id, parent_id, status, mode, once,
-			session_ref, fork, dir, requested_by, created_at, idempotency_key, resumes)
-		VALUES (?, ?, ?, ?, ?, 'queued', ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+			session_ref, fork, dir, requested_by, created_at, idempotency_key, resumes, not_before, cap_usd, cap_tokens)
+		VALUES (?, ?, ?, ?, ?, 'queued', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		e.ID, e.TaskID, e.AgentID, e.CapabilityID, nullable{&e.ParentID}, e.Mode, e.Once,
-		e.SessionRef, e.Fork, e.Dir, e.RequestedBy, moment{&e.CreatedAt}, nullable{&e.IdempotencyKey}, e.Resumes)
+		e.SessionRef, e.Fork, e.Dir, e.RequestedBy, moment{&e.CreatedAt}, nullable{&e.IdempotencyKey}, e.Resumes,
+		maybe{&e.NotBefore}, e.Budget.CapUSD, e.Budget.CapTokens)
 	if err != nil {
 		return err
 	}

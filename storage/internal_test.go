@@ -88,6 +88,10 @@ func TestEveryQueryHasAnIndex(t *testing.T) {
 		"tasks":            `SELECT ` + taskColumns + ` FROM tasks WHERE status = ? ORDER BY created_at DESC, id DESC LIMIT ? OFFSET ?`,
 		"audit of object":  `SELECT ` + auditColumns + ` FROM audit` + audited(engine.AuditFilter{Object: "x"}) + ` ORDER BY id DESC LIMIT ?`,
 		"audit of actor":   `SELECT ` + auditColumns + ` FROM audit` + audited(engine.AuditFilter{Actor: "x"}) + ` ORDER BY id DESC LIMIT ?`,
+		"spent by a user":  `SELECT sum(usd_nanos), sum(tokens) FROM spending WHERE day = ? AND who = ?`,
+		"spent by agent":   `SELECT sum(usd_nanos), sum(tokens) FROM spending WHERE day = ? AND agent_id = ?`,
+		"spent on a day":   `SELECT 1 FROM spending s LEFT JOIN executions e ON e.id = s.execution_id WHERE s.day = ?`,
+		"extensions":       `SELECT sum(usd_nanos) FROM budget_extensions WHERE day = ? AND scope = 'user' AND subject = ?`,
 		"old audit":        `SELECT id FROM audit WHERE at < ? LIMIT ?`,
 	} {
 		type step struct {

@@ -27,6 +27,9 @@ func commit(ctx context.Context, t *tx, p engine.Progress, now time.Time) error 
 	if !changed {
 		return whyNoProgress(ctx, t, p)
 	}
+	if err := spendProgress(ctx, t, p); err != nil {
+		return err
+	}
 	for _, a := range p.Asks {
 		if err := noteAsk(ctx, t, p.ID, a, now); err != nil {
 			return err
@@ -36,6 +39,18 @@ func commit(ctx context.Context, t *tx, p engine.Progress, now time.Time) error 
 		return nil
 	}
 	return handed(ctx, t, p.ID, p.Handed, now)
+}
+
+// spendProgress notes what was spent; it is rare enough to read the execution for it.
+func spendProgress(ctx context.Context, t *tx, p engine.Progress) error {
+	if len(p.Days) == 0 {
+		return nil
+	}
+	e, err := executionByID(ctx, t, p.ID)
+	if err != nil {
+		return err
+	}
+	return spend(ctx, t, e, p.Days)
 }
 
 // advance writes what is new about the execution. It is the statement that runs most

@@ -33,8 +33,8 @@ func (db *DB) LogsDeleted(ctx context.Context, ids []string) error {
 }
 
 // DeleteBefore forgets executions that ended before t and have no files any more,
-// with their commands, approvals and emptied tasks, and audit rows from before t
-// about nothing that is left. Each portion is a transaction.
+// with their commands, approvals and emptied tasks, audit rows from before t about
+// nothing that is left, and what budgets need no more. Each portion is a transaction.
 func (db *DB) DeleteBefore(ctx context.Context, t time.Time) (executions int, err error) {
 	executions, err = db.inPortions(ctx, forgetExecutions, func(ctx context.Context, x *tx) (int, error) {
 		return deleteExecutions(ctx, x, t)
@@ -46,6 +46,9 @@ func (db *DB) DeleteBefore(ctx context.Context, t time.Time) (executions int, er
 		_, err = db.inPortions(ctx, forgetAudit, func(ctx context.Context, x *tx) (int, error) {
 			return deleteAudit(ctx, x, t)
 		})
+	}
+	if err == nil {
+		err = db.writer.write(ctx, func(ctx context.Context, x *tx) error { return forgetBudgets(ctx, x, t) })
 	}
 	return executions, failed("delete old executions", err)
 }

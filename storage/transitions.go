@@ -38,6 +38,16 @@ func transition(ctx context.Context, t *tx, c engine.Change) (engine.Execution, 
 	if err != nil {
 		return e, err
 	}
+	if len(c.Days) > 0 {
+		if err := spend(ctx, t, e, c.Days); err != nil {
+			return e, err
+		}
+	}
+	if c.Then != nil { // before the task moves: it stays in progress for this one
+		if _, _, err := createExecution(ctx, t, *c.Then); err != nil {
+			return e, err
+		}
+	}
 	if c.Command != nil {
 		if err := insertCommand(ctx, t, *c.Command); err != nil {
 			return e, err

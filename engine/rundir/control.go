@@ -40,6 +40,8 @@ type Command struct {
 	OnBusy   string          `json:"onBusy,omitempty"` // message: queue, steer or reject; empty: as the spec says
 	Decision *agent.Decision `json:"decision,omitempty"`
 	Force    bool            `json:"force,omitempty"`
+	Reason   agent.Reason    `json:"reason,omitempty"` // cancel: the run has failed for it, and was not cancelled by a person
+	Why      string          `json:"why,omitempty"`    // … in one sentence for people
 	By       string          `json:"by,omitempty"`
 	Cols     int             `json:"cols,omitempty"`
 	Rows     int             `json:"rows,omitempty"`

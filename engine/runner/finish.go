@@ -90,6 +90,10 @@ func (r *run) conclude() rundir.Result {
 	var res rundir.Result
 	switch e.kind {
 	case endCancel:
+		if e.reason != "" {
+			res = r.result(rundir.Failed, e.reason, e.why)
+			break
+		}
 		res = r.result(rundir.Cancelled, "", "cancelled"+by(&agent.Decision{By: e.by}))
 	case endTimeout:
 		res = r.result(rundir.TimedOut, "", fmt.Sprintf("it ran longer than its limit of %s", time.Duration(r.spec.Timeout)))
@@ -144,7 +148,7 @@ func (r *run) sayHowItEnded(res rundir.Result) {
 		style = styleYellow
 	case rundir.Failed, rundir.TimedOut:
 		style = styleRed
-		if res.Status == rundir.TimedOut || res.Reason == agent.ReasonOutputLimit || r.session == nil {
+		if res.Status == rundir.TimedOut || res.Reason == agent.ReasonOutputLimit || res.Reason == agent.ReasonBudget || r.session == nil {
 			e.Kind = agent.KindError
 		}
 		if e.Kind == agent.KindError && res.Reason != "" {

@@ -71,7 +71,7 @@ func (r *run) carryOut(cmd rundir.Command, reply func(rundir.Reply)) {
 	case rundir.OpResize:
 		r.resize(cmd, reply)
 	case rundir.OpCancel:
-		r.cancel(cmd.By, cmd.Force)
+		r.stop(ending{kind: endCancel, by: cmd.By, force: cmd.Force, reason: cmd.Reason, why: cmd.Why})
 		reply(rundir.Reply{OK: true, How: rundir.HowDone})
 	case rundir.OpMessage, rundir.OpInterrupt, rundir.OpDecide, rundir.OpEnd:
 		r.carryOutLive(cmd, reply)

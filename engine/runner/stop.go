@@ -42,6 +42,9 @@ type ending struct {
 	err   error  // endBroken: why
 	force bool
 
+	reason agent.Reason // endCancel: the run has failed for it; empty: somebody wanted it to end
+	why    string
+
 	at        time.Time
 	hurry     chan struct{} // closed: no more patience
 	hurryOnce *sync.Once
@@ -83,7 +86,7 @@ func (r *run) stop(e ending) {
 // cancel take the place of an end that nobody had asked for.
 func (r *run) hasten(e ending) {
 	now := r.ending
-	if e.kind == endCancel && (now.kind == endNatural || now.kind == endIdle) {
+	if e.kind == endCancel && e.reason == "" && (now.kind == endNatural || now.kind == endIdle) {
 		now.kind, now.by = endCancel, e.by
 	}
 	if e.force {
@@ -91,7 +94,7 @@ func (r *run) hasten(e ending) {
 	}
 }
 
-// cancel carries out OpCancel.
+// cancel stops the run because somebody wants it to end.
 func (r *run) cancel(by string, force bool) {
 	r.stop(ending{kind: endCancel, by: by, force: force})
 }

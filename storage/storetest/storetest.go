@@ -21,7 +21,7 @@ func Run(t *testing.T, open func(t *testing.T) engine.Store) {
 	groups := map[string]map[string]func(*testing.T, engine.Store){
 		"executions": executionTests(), "transitions": transitionTests(), "progress": progressTests(),
 		"commands": commandTests(), "approvals": approvalTests(), "rules": ruleTests(), "tasks": taskTests(),
-		"audit": auditTests(), "races": raceTests(), "retention": retentionTests(),
+		"audit": auditTests(), "races": raceTests(), "retention": retentionTests(), "budgets": budgetTests(),
 	}
 	for group, tests := range groups {
 		t.Run(group, func(t *testing.T) {
