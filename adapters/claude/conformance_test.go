@@ -46,7 +46,6 @@ func conform(t *testing.T, binary string) {
 			},
 		}
 	}
-	ask := func(prompt, want string) adaptertest.Case { return adaptertest.Case{Prompt: prompt, Want: want} }
 	adaptertest.Run(t, adaptertest.Subject{
 		Adapter: claude.New(), Job: job,
 		Answer:   ask("[do say hello]", "hello"),
@@ -62,7 +61,7 @@ func conform(t *testing.T, binary string) {
 			Modified: json.RawMessage(`{"command":"touch other && echo changed"}`), Changed: "Result: changed",
 		},
 		Question: adaptertest.Question{Prompt: "[do ask Which?|Red|Blue]", Answer: "Blue", Want: "Blue"},
-		Memory:   adaptertest.Memory{Tell: "[do say heron]", Ask: "[do recall]", Want: "You said: heron"},
+		Memory:   adaptertest.Memory{Tell: "[do say heron] [do trickle 5 100]", Ask: "[do recall]", Want: "You said: heron"},
 		Ends: []adaptertest.End{
 			{Name: "bad request", Case: ask("[do error 401]", ""), Reason: agent.ReasonAuth, Message: "claude /login"},
 		},

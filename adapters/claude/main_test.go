@@ -8,5 +8,5 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	os.Exit(adaptertest.Main(m, nil))
+	os.Exit(adaptertest.Main(m, map[string]func([]string) int{fakeProgram: playClaude}))
 }
