@@ -51,3 +51,6 @@ func peerUID(conn *net.UnixConn) (int, error) {
 	}
 	return int(cred.Uid), nil
 }
+
+// yieldSession does nothing: priorities count as they are.
+func yieldSession(int) {}

@@ -3,6 +3,8 @@ package runner
 import (
 	"fmt"
 	"net"
+	"os"
+	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -56,4 +58,10 @@ func peerUID(conn *net.UnixConn) (int, error) {
 		return 0, fmt.Errorf("read the peer's credentials: %w", err)
 	}
 	return int(cred.Uid), nil
+}
+
+// yieldSession lowers the share of a session as a whole: where the kernel groups
+// processes by session (autogroup), their own priorities only count among themselves.
+func yieldSession(pid int) {
+	_ = os.WriteFile("/proc/"+strconv.Itoa(pid)+"/autogroup", []byte(strconv.Itoa(agentNice)), 0)
 }

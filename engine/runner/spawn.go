@@ -116,6 +116,7 @@ func (s *spawner) spawn(r spawnRequest) (*child, error) {
 	if err != nil {
 		return nil, err
 	}
+	yield(pid)
 	c := &child{pid: pid, exited: make(chan struct{})}
 	s.children[pid] = c
 	return c, nil
@@ -166,4 +167,16 @@ func (s *spawner) signalGroup(c *child, sig syscall.Signal) error {
 		return err
 	}
 	return nil
+}
+
+// agentNice is how far agents step back. What they start (compilers, test suites) may
+// keep every core busy; stopping them, answering chat and showing terminals must work
+// all the same.
+const agentNice = 5
+
+// yield lowers the priority of a program that was just started. Where that is not
+// possible it runs as it is.
+func yield(pid int) {
+	_ = syscall.Setpriority(syscall.PRIO_PGRP, pid, agentNice)
+	yieldSession(pid)
 }
