@@ -5,6 +5,7 @@ import (
 	"os"
 	"reflect"
 	"slices"
+	"time"
 
 	"github.com/threadmill/threadmill/engine"
 	"github.com/threadmill/threadmill/templates"
@@ -48,6 +49,7 @@ func (c *Config) Catalog(set templates.Set) (engine.Catalog, error) {
 		OnLost:        engine.OnLost{Resume: c.Engine.OnLost.Action == "resume", Max: c.Engine.OnLost.Max},
 		Retention:     engine.Retention{Logs: c.Engine.Retention.Logs, Executions: c.Engine.Retention.Executions},
 		CancelOnStop:  c.Engine.OnShutdown == "cancel",
+		BudgetZone:    c.zone(),
 	}, nil
 }
 
@@ -92,12 +94,22 @@ func (c *Config) workers() map[string]engine.Worker {
 	return out
 }
 
+// zone is where the days of budgets are; the configuration was checked.
+func (c *Config) zone() *time.Location {
+	loc, err := time.LoadLocation(c.Budget.TZ)
+	if err != nil {
+		return time.UTC
+	}
+	return loc
+}
+
 func (a Agent) engine(id string) engine.Agent {
 	return engine.Agent{
 		ID: id, Adapter: a.Adapter, Binary: a.Binary, Args: a.Args, WorkingDir: a.WorkingDir,
 		EnvAllowlist: a.EnvAllowlist, MaxConcurrent: a.MaxConcurrent, OnBusy: engine.OnBusy(a.OnBusy),
 		IdleTimeout: a.IdleTimeout, ApprovalTimeout: a.ApprovalTimeout, Timeout: a.Timeout,
 		MaxOutputBytes: a.MaxOutputBytes, Permission: a.PermissionMode, Options: a.options(),
+		Budget: engine.Budget(a.Budget), OnLimit: engine.OnLimit{Resume: a.OnLimit.Action == "resume", Max: a.OnLimit.Max},
 	}
 }
 

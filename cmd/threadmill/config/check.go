@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"math"
 	"net"
 	"net/url"
 	"regexp"
@@ -164,6 +165,7 @@ func (k *checker) check() {
 	k.atLeast("engine.on_lost.max", c.Engine.OnLost.Max, 0)
 	k.notNegative("engine.retention.logs", c.Engine.Retention.Logs)
 	k.notNegative("engine.retention.executions", c.Engine.Retention.Executions)
+	k.zone("budget.tz", c.Budget.TZ)
 	k.positive("terminal.token_ttl", c.Terminal.TokenTTL)
 	k.positive("terminal.session_ttl", c.Terminal.SessionTTL)
 	k.agents()
@@ -194,6 +196,12 @@ func (k *checker) notNegative(path string, value time.Duration) {
 func (k *checker) positive(path string, value time.Duration) {
 	if value <= 0 {
 		k.wrong(path, "must be longer than 0")
+	}
+}
+
+func (k *checker) zone(path, value string) {
+	if _, err := time.LoadLocation(value); err != nil || value == "" {
+		k.wrong(path, "must be a time zone such as Europe/Berlin or UTC")
 	}
 }
 
@@ -239,11 +247,18 @@ func (k *checker) agent(path string, a Agent) {
 	if a.MaxOutputBytes < 0 {
 		k.wrong(path+".max_output_bytes", "must not be negative")
 	}
-	if a.Budget.PerRunUSD < 0 || a.Budget.PerUserDayUSD < 0 {
+	b := a.Budget
+	if !isAmount(b.PerRunUSD) || !isAmount(b.PerUserDayUSD) || !isAmount(b.PerDayUSD) || b.PerRunTokens < 0 {
 		k.wrong(path+".budget", "must not be negative")
 	}
+	k.oneOf(path+".on_limit.action", a.OnLimit.Action, "offer", "resume")
+	k.atLeast(path+".on_limit.max", a.OnLimit.Max, 0)
 	k.allowlist(path+".env_allowlist", a.EnvAllowlist)
 }
+
+// isAmount reports whether a budget can be that: neither negative nor infinite nor no
+// number at all, all of which YAML can say.
+func isAmount(usd float64) bool { return usd >= 0 && !math.IsInf(usd, 0) }
 
 // allowlist refuses variables that are the service's own: its settings, and the ones
 // that it takes its secrets from.
@@ -282,9 +297,7 @@ func (k *checker) schedules() {
 		path, s := "schedules."+id, k.c.Schedules[id]
 		k.id(path, id)
 		k.cron(path+".cron", s.Cron)
-		if _, err := time.LoadLocation(s.TZ); err != nil || s.TZ == "" {
-			k.wrong(path+".tz", "must be a time zone such as Europe/Berlin or UTC")
-		}
+		k.zone(path+".tz", s.TZ)
 		if s.Capability == "" {
 			k.wrong(path+".capability", "is missing: what is to be run")
 		}

@@ -20,6 +20,7 @@ type Config struct {
 	Listen       string              `yaml:"listen"`
 	PublicURL    string              `yaml:"public_url"`
 	Engine       Engine              `yaml:"engine"`
+	Budget       Days                `yaml:"budget"`
 	Projects     Projects            `yaml:"projects"`
 	Agents       map[string]Agent    `yaml:"agents"`
 	Capabilities []string            `yaml:"capabilities"`
@@ -79,6 +80,7 @@ type Agent struct {
 	PermissionMode  string        `yaml:"permission_mode"`
 	Workspace       string        `yaml:"workspace"` // shared or worktree
 	Budget          Budget        `yaml:"budget"`
+	OnLimit         OnLimit       `yaml:"on_limit"`
 
 	Model              string         `yaml:"model"`
 	AllowedTools       []string       `yaml:"allowed_tools"`
@@ -90,10 +92,23 @@ type Agent struct {
 	Options            map[string]any `yaml:"options"` // what only this adapter understands
 }
 
-// Budget is what may be spent, in US dollars; 0: no limit.
+// Budget is what may be spent with an agent; 0: no limit.
 type Budget struct {
 	PerRunUSD     float64 `yaml:"per_run_usd"`
-	PerUserDayUSD float64 `yaml:"per_user_day_usd"`
+	PerRunTokens  int64   `yaml:"per_run_tokens"`   // in and out
+	PerUserDayUSD float64 `yaml:"per_user_day_usd"` // by one user, with all agents together
+	PerDayUSD     float64 `yaml:"per_day_usd"`      // by all users, with this agent
+}
+
+// Days is how the days of budgets are told apart.
+type Days struct {
+	TZ string `yaml:"tz"`
+}
+
+// OnLimit is what happens after a usage limit of the agent has ended a run.
+type OnLimit struct {
+	Action string `yaml:"action"` // offer or resume
+	Max    int    `yaml:"max"`    // resumes in a row
 }
 
 // Worker is a standing agent.
@@ -169,6 +184,7 @@ func (a *Agent) SetDefaults() {
 	a.MaxOutputBytes = 1 << 30
 	a.PermissionMode = "default"
 	a.Workspace = "shared"
+	a.OnLimit = OnLimit{Action: "offer", Max: 2}
 }
 
 // SetDefaults fills in what a worker has where nothing else is said.
@@ -193,6 +209,7 @@ func defaults(data string) *Config {
 			MaxConcurrent: 8, OnShutdown: "detach", OnLost: OnLost{Action: "fail", Max: 2},
 			Retention: Retention{Logs: 720 * time.Hour, Executions: 8760 * time.Hour},
 		},
+		Budget:   Days{TZ: "UTC"},
 		Projects: Projects{Exclude: []string{"node_modules", ".git"}},
 		Slack:    Slack{Mode: "socket", Command: "/mill", APIURL: "https://slack.com/api/"},
 		Discord:  Discord{APIURL: "https://discord.com/api/v9"},

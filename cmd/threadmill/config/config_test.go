@@ -69,9 +69,11 @@ func TestDesignExample(t *testing.T) {
 engine:
   allowed_working_dirs: [~/projects]
   on_lost: {action: resume, max: 1}
+budget: {tz: Europe/Berlin}
 agents:
   claude: {adapter: claude, working_dir: ~/projects/app, env_allowlist: [ANTHROPIC_API_KEY], max_concurrent: 3,
-           idle_timeout: 1h, budget: {per_run_usd: 5}, model: opus, allowed_tools: [Read], options: {effort: high}}
+           idle_timeout: 1h, on_limit: {action: resume, max: 3},
+           budget: {per_run_usd: 5, per_run_tokens: 9, per_user_day_usd: 20, per_day_usd: 100.5}, model: opus, allowed_tools: [Read], options: {effort: high}}
   gemini: {adapter: acp, binary: ./gemini, args: [--acp], enabled: false}
 workers:
   arch: {agent: claude, channel: slack:C0ARCH, restart: {max: 1}}
@@ -105,18 +107,26 @@ permissions:
 	if err != nil {
 		t.Fatal(err)
 	}
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
 	want := engine.Catalog{
 		Agents: map[string]engine.Agent{"claude": {
 			ID: "claude", Adapter: "claude", Binary: "claude", WorkingDir: home + "/projects/app", EnvAllowlist: []string{"ANTHROPIC_API_KEY"},
 			MaxConcurrent: 3, OnBusy: engine.BusyQueue, IdleTimeout: time.Hour, ApprovalTimeout: 5 * time.Minute, MaxOutputBytes: 1 << 30,
 			Permission: "default", Options: map[string]any{"model": "opus", "allowed_tools": []string{"Read"}, "effort": "high"},
+			Budget:  engine.Budget{PerRunUSD: 5, PerRunTokens: 9, PerUserDayUSD: 20, PerDayUSD: 100.5},
+			OnLimit: engine.OnLimit{Resume: true, Max: 3},
 		}},
 		Workers:     map[string]engine.Worker{"arch": {AgentID: "claude", Channel: "slack:C0ARCH"}},
 		AllowedDirs: []string{home + "/data/scratch", home + "/projects"}, MaxConcurrent: 8,
-		OnLost:    engine.OnLost{Resume: true, Max: 1},
-		Retention: engine.Retention{Logs: 720 * time.Hour, Executions: 8760 * time.Hour},
+		OnLost:     engine.OnLost{Resume: true, Max: 1},
+		BudgetZone: berlin,
+		Retention:  engine.Retention{Logs: 720 * time.Hour, Executions: 8760 * time.Hour},
 	}
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(engine.Catalog{}, "Capabilities")); diff != "" {
+	sameZone := cmp.Comparer(func(a, b *time.Location) bool { return a.String() == b.String() })
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(engine.Catalog{}, "Capabilities"), sameZone); diff != "" {
 		t.Error(diff)
 	}
 	for key, agent := range map[string]string{"claude": "claude", "task": "claude", "demo": "", "gemini": "", "uptime": ""} {
@@ -193,7 +203,7 @@ engine:
   retention: {logs: -1h}
 agents:
   Claude: {adapter: cluade}
-  tui: {adapter: tui, on_busy: wait, idle_timeout: 5, env_allowlist: [A-B, THREADMILL_TOKEN, APP], budget: {per_run_usd: -1}}
+  tui: {adapter: tui, on_busy: wait, idle_timeout: 5, env_allowlist: [A-B, THREADMILL_TOKEN, APP], budget: {per_run_usd: -1}, on_limit: {action: wait, max: -1}}
 workers:
   w: {agent: none, channel: general}
 schedules:
@@ -206,7 +216,7 @@ permissions:
 - {}
 terminal: {token_ttl: 0s}
 unknown: 1
-`, "THREADMILL_ENGINE_ON_LOST_MAX=-1", "THREADMILL_TERMINAL_SESSION_TTL=soon", "THREADMILL_PERMISSIONS=all")
+`, "THREADMILL_ENGINE_ON_LOST_MAX=-1", "THREADMILL_BUDGET_TZ=Moon/Tycho", "THREADMILL_TERMINAL_SESSION_TTL=soon", "THREADMILL_PERMISSIONS=all")
 	want := []string{
 		"1:11: data_dir: another user's home (~name) is not resolved; write the path out",
 		"2:9: listen: must be text, not a number; put it in quotes",
@@ -224,6 +234,9 @@ unknown: 1
 		"11:76: agents.tui.env_allowlist[1]: THREADMILL_TOKEN belongs to the service itself and is never handed to an agent",
 		"11:94: agents.tui.env_allowlist[2]: APP is the service's own secret (slack.app_token) and is never handed to an agent",
 		"11:100: agents.tui.budget: must not be negative",
+		"11:146: agents.tui.on_limit.action: must be one of offer, resume",
+		"11:157: agents.tui.on_limit.max: must be at least 0",
+		"environment: THREADMILL_BUDGET_TZ: must be a time zone such as Europe/Berlin or UTC",
 		"13:14: workers.w.agent: must be one of the agents: Claude, tui",
 		"13:29: workers.w.channel: must be a channel such as slack:C0123ABC or discord:1234567890",
 		"15:3: schedules.s.capability: is missing: what is to be run",
@@ -238,7 +251,7 @@ unknown: 1
 		"20:22: permissions[0].may[0]: must be one of view, run, message, cancel, approve, schedule, worker, terminal.ro, terminal.rw, mcp, admin, *",
 		"21:3: permissions[1]: needs who and may",
 		"22:23: terminal.token_ttl: must be longer than 0",
-		"23:1: unknown: is not a known key; there are: agents, capabilities, channels, data_dir, discord, engine, listen, permissions, projects, public_url, schedules, slack, terminal, workers",
+		"23:1: unknown: is not a known key; there are: agents, budget, capabilities, channels, data_dir, discord, engine, listen, permissions, projects, public_url, schedules, slack, terminal, workers",
 		"environment: THREADMILL_PERMISSIONS: cannot be set by the environment; write it into threadmill.yaml",
 		"environment: THREADMILL_TERMINAL_SESSION_TTL: must be a duration with its unit, such as 30s, 5m or 720h",
 		"environment: THREADMILL_ENGINE_ON_LOST_MAX: must be at least 0",

@@ -39,7 +39,9 @@ type narrowAgent struct {
 
 type narrowBudget struct {
 	PerRunUSD     *float64 `yaml:"per_run_usd"`
+	PerRunTokens  *int64   `yaml:"per_run_tokens"`
 	PerUserDayUSD *float64 `yaml:"per_user_day_usd"`
+	PerDayUSD     *float64 `yaml:"per_day_usd"`
 }
 
 // modes returns the permission modes from the narrowest to the widest.
@@ -118,7 +120,9 @@ func (n *narrower) apply(a *Agent, to narrowAgent) {
 	limit(n, "max_output_bytes", &a.MaxOutputBytes, to.MaxOutputBytes)
 	limit(n, "max_turns", &a.MaxTurns, to.MaxTurns)
 	limit(n, "budget.per_run_usd", &a.Budget.PerRunUSD, to.Budget.PerRunUSD)
+	limit(n, "budget.per_run_tokens", &a.Budget.PerRunTokens, to.Budget.PerRunTokens)
 	limit(n, "budget.per_user_day_usd", &a.Budget.PerUserDayUSD, to.Budget.PerUserDayUSD)
+	limit(n, "budget.per_day_usd", &a.Budget.PerDayUSD, to.Budget.PerDayUSD)
 	n.idle(a, to.IdleTimeout)
 	n.mode(a, to.PermissionMode)
 	n.subset("env_allowlist", &a.EnvAllowlist, to.EnvAllowlist)

@@ -51,7 +51,7 @@ func TestNarrow(t *testing.T) {
     env_allowlist: [B]
     allowed_tools: []
     disallowed_tools: [Web, Bash]
-    budget: {per_run_usd: 1, per_user_day_usd: 2}
+    budget: {per_run_usd: 1, per_run_tokens: 3, per_user_day_usd: 2, per_day_usd: 4}
   nobody: {enabled: false}
 `)
 	narrowed, problems := c.Narrow()
@@ -62,7 +62,7 @@ func TestNarrow(t *testing.T) {
 	want.MaxConcurrent, want.Timeout, want.IdleTimeout, want.ApprovalTimeout = 1, 30*time.Minute, 0, time.Minute
 	want.MaxOutputBytes, want.MaxTurns, want.PermissionMode = 1000, 9, "plan"
 	want.EnvAllowlist, want.AllowedTools, want.DisallowedTools = []string{"B"}, []string{}, []string{"Bash", "Web"}
-	want.Budget = config.Budget{PerRunUSD: 1, PerUserDayUSD: 2}
+	want.Budget = config.Budget{PerRunUSD: 1, PerRunTokens: 3, PerUserDayUSD: 2, PerDayUSD: 4}
 	if diff := cmp.Diff(want, narrowed.Agents["claude"]); diff != "" {
 		t.Error(diff)
 	}
