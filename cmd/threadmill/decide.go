@@ -189,11 +189,11 @@ func meant(ctx context.Context, c *client.Client, ref string) (engine.Approval, 
 			return p, nil
 		}
 	}
-	ref, err = reference(ref)
+	execution, err := reference(ref)
 	if err != nil {
 		return engine.Approval{}, fmt.Errorf("no open approval has the id %q; `threadmill approvals` lists them", clean(ref))
 	}
-	e, err := c.Get(ctx, ref)
+	e, err := c.Get(ctx, execution)
 	if err != nil {
 		return engine.Approval{}, err
 	}
