@@ -43,7 +43,8 @@ func run(ctx context.Context, args []string, std streams, environ []string) int 
 	a := &app{streams: std, environ: environ}
 	root := a.root()
 	root.SetArgs(args)
-	return a.exitCode(root.ExecuteContext(ctx))
+	cmd, err := root.ExecuteContextC(ctx)
+	return a.exitCode(cmd, err)
 }
 
 // app is what the subcommands share.
@@ -67,7 +68,8 @@ func usagef(format string, args ...any) error {
 	return usageError{fmt.Errorf(format, args...)}
 }
 
-func (a *app) exitCode(err error) int {
+// exitCode says what went wrong in cmd, and how to get it right.
+func (a *app) exitCode(cmd *cobra.Command, err error) int {
 	var usage usageError
 	switch {
 	case err == nil:
@@ -75,7 +77,7 @@ func (a *app) exitCode(err error) int {
 	case errors.Is(err, errFailed):
 		return exitFailed
 	case !a.started, errors.As(err, &usage):
-		fmt.Fprintf(a.err, "threadmill: %v\nSee `threadmill --help`.\n", err)
+		fmt.Fprintf(a.err, "threadmill: %v\nUsage: %s\nSee `%s --help`.\n", err, cmd.UseLine(), cmd.CommandPath())
 		return exitUsage
 	}
 	fmt.Fprintf(a.err, "threadmill: %v\n", err)

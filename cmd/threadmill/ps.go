@@ -12,6 +12,9 @@ import (
 	"github.com/threadmill/threadmill/engine"
 )
 
+// maxListed is how many executions the API lists at once.
+const maxListed = 200
+
 func (a *app) psCommand() *cobra.Command {
 	var (
 		f        engine.Filter
@@ -28,12 +31,15 @@ func (a *app) psCommand() *cobra.Command {
 	flags.StringSliceVar(&statuses, "status", nil, "only these `statuses`: "+strings.Join(statusNames(), ", "))
 	flags.StringVar(&f.AgentID, "agent", "", "only those of this agent `name`")
 	flags.StringVar(&f.TaskID, "task", "", "only those of this task `id`")
-	flags.IntVarP(&f.PageSize, "number", "n", 20, "at most so `many` (1 to 200)")
+	flags.IntVarP(&f.PageSize, "number", "n", 20, fmt.Sprintf("at most so `many` (1 to %d)", maxListed))
 	flags.IntVar(&f.Page, "page", 1, "`page` to show")
 	cmd.RunE = a.calling(func(ctx context.Context, c *client.Client, _ []string) error {
 		var err error
 		if f.Statuses, err = selectStatuses(statuses, all); err != nil {
 			return err
+		}
+		if f.PageSize < 1 || f.PageSize > maxListed || f.Page < 1 {
+			return usagef("--number is %d and --page %d: at most %d are shown at once, and pages count from 1", f.PageSize, f.Page, maxListed)
 		}
 		list, total, err := c.List(ctx, f)
 		if err != nil {
