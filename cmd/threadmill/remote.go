@@ -1,9 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/url"
 	"os"
 	"os/signal"
 	"regexp"
@@ -15,6 +18,7 @@ import (
 	"github.com/threadmill/threadmill/bot/web"
 	"github.com/threadmill/threadmill/bot/web/client"
 	"github.com/threadmill/threadmill/cmd/threadmill/config"
+	"github.com/threadmill/threadmill/engine"
 )
 
 // executionRef is what names an execution: its number, with or without #, or its id.
@@ -48,6 +52,8 @@ func (a *app) calling(fn remote) func(*cobra.Command, []string) error {
 			return fmt.Errorf("no Threadmill service answers at %s: start one with `threadmill serve`", address)
 		case err != nil && ctx.Err() != nil && cmd.Context().Err() == nil:
 			return errFailed // somebody pressed Ctrl-C and knows
+		case engine.CodeOf(err) == engine.CodeUnauthorized:
+			return fmt.Errorf("the service at %s does not take this token: set THREADMILL_TOKEN to the one in the file api-token of its data directory", address)
 		}
 		return err
 	}
@@ -55,25 +61,44 @@ func (a *app) calling(fn remote) func(*cobra.Command, []string) error {
 
 // connect finds the service and what proves who asks. It does not call it yet.
 func (a *app) connect() (c *client.Client, address string, err error) {
-	address, token := a.server, a.getenv("THREADMILL_TOKEN")
-	if address == "" {
-		address = a.getenv("THREADMILL_SERVER")
-	}
-	if address != "" && token != "" {
-		return client.New(address, token), address, nil
+	token := a.getenv("THREADMILL_TOKEN")
+	named := cmp.Or(a.server, a.getenv("THREADMILL_SERVER"))
+	if named != "" {
+		if address, err = serverAddress(named, token); err != nil || token != "" {
+			return client.New(address, token), address, err
+		}
 	}
 	cfg, err := a.loadConfig()
 	if err != nil {
 		return nil, "", err
 	}
-	remote := address != ""
-	if !remote {
+	if named == "" {
 		address = localAddress(cfg.Listen)
 	}
 	if token == "" {
-		token, err = localToken(cfg.DataDir, remote)
+		token, err = localToken(cfg.DataDir, named != "")
 	}
 	return client.New(address, token), address, err
+}
+
+// errNoToken says how to get at a service that is not the local one.
+var errNoToken = errors.New("set THREADMILL_TOKEN to the service's token (the file api-token in its data directory)")
+
+// serverAddress completes the address that somebody named. Without a token of its own
+// it has to be on this machine, since the local one's must not be sent elsewhere.
+func serverAddress(named, token string) (string, error) {
+	address := named
+	if !strings.Contains(address, "://") {
+		address = "http://" + address
+	}
+	u, err := url.Parse(address)
+	if err != nil || u.Hostname() == "" || (u.Scheme != "http" && u.Scheme != "https") {
+		return "", usagef("%q is no address of a service, such as http://127.0.0.1:4100", clean(named))
+	}
+	if ip := net.ParseIP(u.Hostname()); token == "" && u.Hostname() != "localhost" && !ip.IsLoopback() {
+		return "", errNoToken
+	}
+	return address, nil
 }
 
 func (a *app) loadConfig() (*config.Config, error) {
@@ -95,7 +120,7 @@ func localToken(dataDir string, remote bool) (string, error) {
 	token, err := web.ReadToken(dataDir)
 	switch {
 	case errors.Is(err, os.ErrNotExist) && remote:
-		return "", errors.New("set THREADMILL_TOKEN to the service's token (the file api-token in its data directory)")
+		return "", errNoToken
 	case errors.Is(err, os.ErrNotExist):
 		return "", nil
 	}
