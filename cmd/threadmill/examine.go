@@ -195,7 +195,7 @@ func (a *app) examineService(ctx context.Context) finding {
 	case err != nil:
 		return bad(name, "", "%s: %v", address, err)
 	case h.Ready:
-		return good(name, "ready at %s", address)
+		return a.examineToken(ctx, c, address)
 	}
 	var reasons []string
 	for _, check := range h.Checks {
@@ -204,4 +204,19 @@ func (a *app) examineService(ctx context.Context) finding {
 		}
 	}
 	return bad(name, "see the service's log", "%s is not ready: %s", address, strings.Join(reasons, "; "))
+}
+
+// examineToken tells the service of this configuration from another one that has
+// taken its address.
+func (a *app) examineToken(ctx context.Context, c *client.Client, address string) finding {
+	const name = "service"
+	_, err := c.Version(ctx)
+	switch {
+	case engine.CodeOf(err) == engine.CodeUnauthorized:
+		return bad(name, "stop that one, set listen to another address, or set THREADMILL_TOKEN to its token",
+			"the one at %s has another data directory: it does not take the token of this one", address)
+	case err != nil:
+		return bad(name, "see the service's log", "%s: %v", address, err)
+	}
+	return good(name, "ready at %s", address)
 }
