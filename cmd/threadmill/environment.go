@@ -2,6 +2,8 @@ package main
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -37,6 +39,33 @@ func (a *app) environWithout(names ...string) []string {
 		name, _, _ := strings.Cut(entry, "=")
 		return slices.Contains(names, name)
 	})
+}
+
+// invocation is how commands for this service are begun from the current directory: as
+// the shell finds this program, and with the configuration that was named.
+func (a *app) invocation() string {
+	const name = "threadmill"
+	self, err := os.Executable()
+	if err != nil {
+		return name
+	}
+	if path, err := safety.LookPath(name, a.getenv("PATH"), "/"); err == nil && sameFile(path, self) {
+		self = name
+	} else if dir, err := os.Getwd(); err == nil {
+		if rel, err := filepath.Rel(dir, self); err == nil && filepath.IsLocal(rel) {
+			self = "." + string(filepath.Separator) + rel
+		}
+	}
+	if a.config != "" {
+		self += " --config " + a.config
+	}
+	return self
+}
+
+func sameFile(a, b string) bool {
+	x, errX := os.Stat(a)
+	y, errY := os.Stat(b)
+	return errX == nil && errY == nil && os.SameFile(x, y)
 }
 
 // lookTmux finds tmux.

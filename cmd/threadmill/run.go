@@ -35,7 +35,7 @@ Words of the form key=value after the capability are its arguments; from the fir
 other word on, or after --, everything is the text. The text - is read from standard
 input. Ctrl-C stops following; the execution goes on.`,
 		Example: `  threadmill run demo "say hello; lines 5 200ms"
-  threadmill run git-log count=5
+  threadmill run list-files path=.
   threadmill run --resume 42 demo "and now the tests"`,
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: a.completeFirst(capabilityNames),

@@ -210,7 +210,7 @@ func (s *server) watched() []string {
 }
 
 // reload reads the configuration again. A bad one changes nothing and is logged.
-func (s *server) reload(context.Context) error {
+func (s *server) reload(ctx context.Context) error {
 	next, err := s.a.loadConfig()
 	if err != nil {
 		return err
@@ -225,8 +225,9 @@ func (s *server) reload(context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if keys := s.cfg.NeedsRestart(next); len(keys) > 0 {
-		s.log.Warn("some settings come into force with the next start only", "settings", strings.Join(keys, ", "))
+		s.log.WarnContext(ctx, "some settings come into force with the next start only", "settings", strings.Join(keys, ", "))
 	}
+	s.log.InfoContext(ctx, "configuration in force", "file", next.Path, "agents", len(next.Agents))
 	next.DataDir, next.Listen, next.PublicURL = s.cfg.DataDir, s.cfg.Listen, s.cfg.PublicURL
 	s.cfg = next
 	return nil
@@ -264,18 +265,19 @@ func (s *server) greet(link api.Link) {
   Data           %s
   API            http://%s/api (token in %s)
 
-Open this in a browser; it signs in once, for %s (threadmill link makes another):
+Open this in a browser; it signs in once, for %s (%[7]s link makes another):
 
-  %s
+  %[6]s
 
-In another terminal:
+In another terminal, in the same directory:
 
-  threadmill run demo "say hello; lines 5 300ms; say done"
-  threadmill run list-files
-  threadmill ps
-  threadmill doctor
+  %[7]s run demo "say hello; lines 5 300ms; say done"
+  %[7]s run list-files
+  %[7]s ps
+  %[7]s doctor
 
-`, thisBuild().Version, source, s.cfg.DataDir, s.listen.Addr(), filepath.Join(s.cfg.DataDir, web.TokenFile), time.Until(link.ExpiresAt).Round(time.Minute), link.URL)
+`, thisBuild().Version, source, s.cfg.DataDir, s.listen.Addr(), filepath.Join(s.cfg.DataDir, web.TokenFile), time.Until(link.ExpiresAt).Round(time.Minute), link.URL,
+		s.a.invocation())
 }
 
 // runDir is where sockets are: short, private, and the same at the next start. The
