@@ -44,6 +44,9 @@ func (r *run) obey(cmd rundir.Command, answer func(rundir.Reply)) {
 	case cmd.ID == "":
 		answer(refusal(rundir.CodeInvalid, "the command has no id"))
 		return
+	case cmd.Op == rundir.OpPing: // not kept: they come for as long as the run lives
+		answer(rundir.Reply{ID: cmd.ID, OK: true, How: rundir.HowDone})
+		return
 	case o != nil && o.reply != nil:
 		answer(*o.reply)
 		return
@@ -66,8 +69,6 @@ func (r *run) obey(cmd rundir.Command, answer func(rundir.Reply)) {
 
 func (r *run) carryOut(cmd rundir.Command, reply func(rundir.Reply)) {
 	switch cmd.Op {
-	case rundir.OpPing:
-		reply(rundir.Reply{OK: true, How: rundir.HowDone})
 	case rundir.OpResize:
 		r.resize(cmd, reply)
 	case rundir.OpCancel:
@@ -95,7 +96,7 @@ func (r *run) carryOutLive(cmd rundir.Command, reply func(rundir.Reply)) {
 		r.decide(cmd, reply)
 	case rundir.OpEnd:
 		r.endByOrder(reply)
-	case rundir.OpPing, rundir.OpResize, rundir.OpCancel: // carried out already
+	case rundir.OpPing, rundir.OpResize, rundir.OpCancel: // answered or carried out already
 	}
 }
 
