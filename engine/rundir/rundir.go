@@ -167,21 +167,35 @@ func ReadSpec(dir string) (Spec, error) {
 	return s, nil
 }
 
+// ErrDamaged is wrapped by [ReadJSON] for a file that is there and cannot be understood.
+var ErrDamaged = errors.New("the file is damaged")
+
 // ReadInfo reads who runs the execution in dir; ok is false where no runner has
-// started yet.
+// started yet. A damaged file, which a power failure can leave, says that there was a
+// runner and names none: nobody will ever find out more.
 func ReadInfo(dir string) (info Info, ok bool, err error) {
 	err = ReadJSON(filepath.Join(dir, InfoFile), &info)
-	if errors.Is(err, os.ErrNotExist) {
-		return info, false, nil
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return Info{}, false, nil
+	case errors.Is(err, ErrDamaged):
+		return Info{}, true, nil
 	}
 	return info, err == nil, err
 }
 
-// ReadResult reads how the execution in dir ended; ok is false while it has not.
+// ReadResult reads how the execution in dir ended; ok is false while it has not. Where
+// the file is damaged it has failed: that it has ended is certain, how is not.
 func ReadResult(dir string) (res Result, ok bool, err error) {
 	err = ReadJSON(filepath.Join(dir, ResultFile), &res)
-	if errors.Is(err, os.ErrNotExist) {
-		return res, false, nil
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return Result{}, false, nil
+	case errors.Is(err, ErrDamaged):
+		return Result{
+			Version: Version, Status: Failed, Reason: agent.ReasonAgentError, EndedAt: time.Now().UTC(),
+			Message: "it has ended, but how is not known: " + ResultFile + " is damaged",
+		}, true, nil
 	}
 	return res, err == nil, err
 }
@@ -195,14 +209,15 @@ func WriteJSON(path string, v any) error {
 	return writeByRename(path, append(b, '\n'))
 }
 
-// ReadJSON reads what WriteJSON wrote; a missing file is os.ErrNotExist.
+// ReadJSON reads what WriteJSON wrote; a missing file is os.ErrNotExist, one that is no
+// such JSON ErrDamaged.
 func ReadJSON(path string, v any) error {
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
 	if err := json.Unmarshal(b, v); err != nil {
-		return fmt.Errorf("read %s: %w", path, err)
+		return fmt.Errorf("read %s: %w: %w", path, ErrDamaged, err)
 	}
 	return nil
 }

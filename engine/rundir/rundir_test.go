@@ -2,6 +2,7 @@ package rundir_test
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -52,6 +53,27 @@ func TestReadSpecRefusesAnotherVersion(t *testing.T) {
 	}
 }
 
+// TestReadWhatIsDamaged: files that a power failure has emptied must not keep a run from
+// ever being settled.
+func TestReadWhatIsDamaged(t *testing.T) {
+	t.Parallel()
+	for _, content := range []string{"", "{", "\x00\x00\x00", `{"version":"one"}`, "[]"} {
+		dir := t.TempDir()
+		writeFile(t, dir, rundir.InfoFile, []byte(content))
+		writeFile(t, dir, rundir.ResultFile, []byte(content))
+		writeFile(t, dir, rundir.SpecFile, []byte(content))
+		if info, ok, err := rundir.ReadInfo(dir); !ok || err != nil || info != (rundir.Info{}) {
+			t.Errorf("ReadInfo of %q = %+v, %t, %v", content, info, ok, err)
+		}
+		if res, ok, err := rundir.ReadResult(dir); !ok || err != nil || res.Status != rundir.Failed || res.Message == "" {
+			t.Errorf("ReadResult of %q = %+v, %t, %v", content, res, ok, err)
+		}
+		if _, err := rundir.ReadSpec(dir); !errors.Is(err, rundir.ErrDamaged) {
+			t.Errorf("ReadSpec of %q = %v", content, err)
+		}
+	}
+}
+
 func TestReadWhatIsNotThereYet(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -60,10 +82,6 @@ func TestReadWhatIsNotThereYet(t *testing.T) {
 	}
 	if _, ok, err := rundir.ReadResult(dir); ok || err != nil {
 		t.Errorf("ReadResult = %v, %v", ok, err)
-	}
-	writeFile(t, dir, rundir.ResultFile, []byte("{"))
-	if _, ok, err := rundir.ReadResult(dir); ok || err == nil {
-		t.Errorf("ReadResult of half a file = %v, %v", ok, err)
 	}
 }
 
