@@ -243,6 +243,10 @@ func (t *talker) step(word, rest string) bool {
 		}
 	case "usage":
 		t.entry(agent.Entry{Kind: agent.KindUsage, Usage: &agent.Usage{InputTokens: 7, OutputTokens: 9, CostUSD: 0.5}})
+	case "swell": // says more than there is room for
+		for {
+			t.entry(agent.Entry{Kind: agent.KindThinking, Content: strings.Repeat("x", 3000)})
+		}
 	case "fail": // says what its outcome will say as well
 		t.entry(agent.Entry{Kind: agent.KindError, Content: "exited with code 3:"})
 		os.Exit(3)

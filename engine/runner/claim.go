@@ -1,6 +1,8 @@
 package runner
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -95,13 +97,46 @@ func announce(dir, socket string, began time.Time, pane bool) error {
 	})
 }
 
+// resultRoom is more than a result has, as a rule.
+const resultRoom = 4 << 10
+
+// draft is where the result is written before it gets its name.
+func draft(dir string) string { return filepath.Join(dir, "."+rundir.ResultFile) }
+
+// reserveResult takes the room for the result while there is some: a run that has
+// filled the disk must still be able to say so.
+func reserveResult(dir string) error {
+	if err := os.WriteFile(draft(dir), bytes.Repeat([]byte{' '}, resultRoom), 0o600); err != nil {
+		return fmt.Errorf("reserve the room for the result: %w", err)
+	}
+	return nil
+}
+
+// writeDraft writes over what was reserved.
+func writeDraft(dir string, res rundir.Result) error {
+	b, err := json.MarshalIndent(res, "", "  ")
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(draft(dir), os.O_WRONLY|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	b = append(b, '\n')
+	_, err = f.Write(b)
+	if err == nil {
+		err = f.Truncate(int64(len(b)))
+	}
+	return errors.Join(err, f.Close())
+}
+
 // writeResult writes how the run ended. The events, which followers count on, and the
 // result itself are on the disk before its name is, so a power failure leaves either no
 // result or a true one. The log is left to the system: it can be large, and waiting for
 // the disk would hold up every end for the sake of its last lines.
 func writeResult(dir string, res rundir.Result) error {
-	draft := filepath.Join(dir, "."+rundir.ResultFile)
-	err := rundir.WriteJSON(draft, res)
+	draft := draft(dir)
+	err := writeDraft(dir, res)
 	for _, path := range []string{filepath.Join(dir, rundir.EventsFile), draft} {
 		if err == nil {
 			err = syncFile(path)

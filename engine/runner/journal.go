@@ -3,6 +3,7 @@ package runner
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 
 	"github.com/threadmill/threadmill/engine/agent"
@@ -59,6 +60,10 @@ func (j *journal) settle() {
 
 func (j *journal) append(e agent.Entry) {
 	stored, err := j.events.Append(e, j.mask)
+	if _, disk := errors.AsType[*fs.PathError](err); disk {
+		j.failed(err) // a smaller one might just fit, and the loss would go unnoticed
+		return
+	}
 	if err != nil {
 		// What an adapter made up may not be writable as JSON. That it is missing is said.
 		note := agent.Entry{

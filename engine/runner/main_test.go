@@ -21,6 +21,8 @@ func TestMain(m *testing.M) {
 	switch role := os.Getenv(roleEnv); role {
 	case "":
 		goleak.VerifyTestMain(m)
+	case "full disk":
+		os.Exit(onSmallDisk(os.Args[1]))
 	case "deaf view": // as a parent that ignores hang-ups would start it
 		signal.Ignore(syscall.SIGHUP)
 		os.Exit(runnerMain("view", os.Args[1]))

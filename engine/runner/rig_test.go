@@ -34,6 +34,8 @@ type rig struct {
 	cmd     *exec.Cmd
 	stderr  strings.Builder
 	exited  chan error
+
+	namespace *syscall.SysProcAttr // of the runner; nil: ours
 }
 
 // newRig prepares a run of a test program by the command adapter.
@@ -92,7 +94,11 @@ func (g *rig) launch(role string, tty *os.File) *rig {
 	g.t.Helper()
 	g.cmd = exec.Command(os.Args[0], g.dir)
 	g.cmd.Env = []string{roleEnv + "=" + role, race}
-	g.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	g.cmd.SysProcAttr = &syscall.SysProcAttr{}
+	if g.namespace != nil {
+		*g.cmd.SysProcAttr = *g.namespace
+	}
+	g.cmd.SysProcAttr.Setsid = true
 	g.cmd.Stderr = &g.stderr
 	if tty != nil {
 		g.cmd.Stdin, g.cmd.Stdout = tty, tty

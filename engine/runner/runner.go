@@ -139,6 +139,9 @@ func (r *run) setUp() error {
 		return notFoundError(fmt.Sprintf("there is no adapter %q in this binary", r.spec.Adapter))
 	}
 	r.traits = r.adapter.Traits()
+	if err := reserveResult(r.Dir); err != nil {
+		return err
+	}
 	socket, err := listen(r.spec.Socket)
 	if err != nil {
 		return err
