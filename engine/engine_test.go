@@ -43,7 +43,7 @@ type fixture struct {
 	host  *scriptedHost
 	cat   engine.Catalog
 
-	meddle func(engine.Execution) // see meddler; may be nil
+	meddle *meddler // between engine and store; may be nil
 
 	mu  sync.Mutex
 	now time.Time
@@ -80,7 +80,8 @@ func (f *fixture) restart() {
 	f.Helper()
 	var store engine.Store = f.store
 	if f.meddle != nil {
-		store = &meddler{Store: f.store, running: f.meddle}
+		f.meddle.Store = f.store
+		store = f.meddle
 	}
 	f.e = engine.New(engine.Options{
 		Store: store, Host: f.host, Adapters: map[string]agent.Adapter{"talker": talker{}},
@@ -428,32 +429,20 @@ func TestLostWhileAway(t *testing.T) {
 	}
 }
 
-// meddler is a store that lets the test do something the moment an execution runs.
-type meddler struct {
-	engine.Store
-
-	running func(engine.Execution)
-}
-
-func (m *meddler) Transition(ctx context.Context, c engine.Change) (engine.Execution, error) {
-	x, err := m.Store.Transition(ctx, c)
-	if err == nil && c.To == engine.Running {
-		m.running(x)
-	}
-	return x, err
-}
-
 // TestCancelAtTheStart: a cancel that comes between the claim and the start is as
 // insistent as any other.
 func TestCancelAtTheStart(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	f.stop()
-	f.meddle = func(x engine.Execution) {
-		if _, err := f.e.Cancel(t.Context(), x.ID, "tester", true); err != nil {
+	f.meddle = &meddler{after: func(c engine.Change) {
+		if c.To != engine.Running {
+			return
+		}
+		if _, err := f.e.Cancel(t.Context(), c.ID, "tester", true); err != nil {
 			t.Error(err)
 		}
-	}
+	}}
 	f.restart()
 	x := f.submit(engine.Request{Text: "1"})
 	p := f.started()
