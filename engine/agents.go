@@ -34,6 +34,7 @@ type Agent struct {
 	OnBusy          OnBusy         `json:"onBusy"`
 	IdleTimeout     time.Duration  `json:"-"` // how long it stays up for a reply; 0: it ends with its turn
 	ApprovalTimeout time.Duration  `json:"-"`
+	OnTimeout       string         `json:"onApprovalTimeout,omitempty"` // deny, wait or remind
 	Timeout         time.Duration  `json:"-"`
 	MaxOutputBytes  int64          `json:"maxOutputBytes,omitempty"`
 	Permission      string         `json:"permissionMode,omitempty"`

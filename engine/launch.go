@@ -35,6 +35,7 @@ func (e *Engine) prepare(x Execution) (rundir.Spec, rundir.Secrets, error) {
 		Timeout:         rundir.Duration(first(c.Timeout, a.Timeout)),
 		IdleTimeout:     rundir.Duration(idleTimeout(x, a)),
 		ApprovalTimeout: rundir.Duration(a.ApprovalTimeout),
+		OnTimeout:       a.OnTimeout,
 		MaxOutputBytes:  first(c.MaxOutputBytes, a.MaxOutputBytes),
 	}
 	if x.Mode == ModePrompt {

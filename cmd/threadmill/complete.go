@@ -95,6 +95,15 @@ func agentNames(ctx context.Context, c *client.Client) ([]string, error) {
 	return words, err
 }
 
+func ruleIDs(ctx context.Context, c *client.Client) ([]string, error) {
+	list, err := c.Rules(ctx)
+	var words []string
+	for _, r := range list {
+		words = append(words, r.ID+"\t"+shorten(string(r.Decision)+" "+r.Tool+" "+r.Match, 60))
+	}
+	return words, err
+}
+
 func openApprovals(ctx context.Context, c *client.Client) ([]string, error) {
 	list, err := c.Approvals(ctx, engine.ApprovalFilter{OpenOnly: true})
 	var words []string

@@ -58,11 +58,26 @@ func (a *app) listApprovals(list []engine.Approval, numbers map[string]string) e
 		return err
 	}
 	now := time.Now()
-	rows := [][]cell{head("ID", "EXECUTION", "STATE", "ASKED", "WHAT")}
+	rows := [][]cell{head("ID", "EXECUTION", "STATE", "RISK", "ASKED", "WHAT")}
 	for _, p := range list {
-		rows = append(rows, plainRow(p.ID, numbers[p.ExecutionID], string(p.State), ago(p.CreatedAt, now), shorten(wanted(p), 80)))
+		r := plainRow(p.ID, numbers[p.ExecutionID], string(p.State), "", ago(p.CreatedAt, now), shorten(wanted(p), 80))
+		r[3] = risk(p.Risk)
+		rows = append(rows, r)
 	}
 	return a.table(rows)
+}
+
+// risk shows what a permission may do, in colour; a question does nothing.
+func risk(k engine.Risk) cell {
+	switch k {
+	case engine.RiskLow:
+		return cell{text: string(k), colour: green}
+	case engine.RiskMedium:
+		return cell{text: string(k)}
+	case engine.RiskHigh:
+		return cell{text: string(k), colour: red}
+	}
+	return cell{text: "-"}
 }
 
 // wanted is what an agent waits for, in one line.
@@ -92,20 +107,27 @@ func (a *app) approveCommand() *cobra.Command {
 	var (
 		answers []string
 		input   string
+		keep    memory
 	)
 	cmd := &cobra.Command{
 		Use:   "approve APPROVAL|EXECUTION",
 		Short: "Allow what an agent waits for, or answer its question",
 		Long: `Allow what an agent waits for, or answer its question. An execution's number stands for
-the one thing that it waits for; where it waits for more, name the approval by its id.`,
+the one thing that it waits for; where it waits for more, name the approval by its id.
+` + rememberHelp,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeFirst(openApprovals),
 	}
 	cmd.Flags().StringArrayVar(&answers, "answer", nil, "`answer` to a question; once per question, in their order")
 	cmd.Flags().StringVar(&input, "input", "", "allow it with these arguments (`JSON`) instead of the tool's own")
+	keep.flags(cmd)
 	cmd.RunE = a.calling(func(ctx context.Context, c *client.Client, args []string) error {
 		return a.decide(ctx, c, args[0], func(p engine.Approval) (api.DecisionRequest, error) {
-			return allow(p, answers, input)
+			d, err := allow(p, answers, input)
+			if err != nil {
+				return d, err
+			}
+			return keep.into(d)
 		})
 	})
 	return a.jsonFlag(cmd)
@@ -140,18 +162,21 @@ func (a *app) denyCommand() *cobra.Command {
 	var (
 		message   string
 		interrupt bool
+		keep      memory
 	)
 	cmd := &cobra.Command{
 		Use:               "deny APPROVAL|EXECUTION",
 		Short:             "Refuse what an agent waits for",
+		Long:              "Refuse what an agent waits for.\n" + rememberHelp,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeFirst(openApprovals),
 	}
 	cmd.Flags().StringVarP(&message, "message", "m", "", "`reason`, told to the agent")
 	cmd.Flags().BoolVar(&interrupt, "interrupt", false, "end the agent's turn as well")
+	keep.flags(cmd)
 	cmd.RunE = a.calling(func(ctx context.Context, c *client.Client, args []string) error {
 		return a.decide(ctx, c, args[0], func(engine.Approval) (api.DecisionRequest, error) {
-			return api.DecisionRequest{Decision: api.Deny, DenyMessage: message, Interrupt: interrupt}, nil
+			return keep.into(api.DecisionRequest{Decision: api.Deny, DenyMessage: message, Interrupt: interrupt})
 		})
 	})
 	return a.jsonFlag(cmd)
@@ -174,7 +199,7 @@ func (a *app) decide(ctx context.Context, c *client.Client, ref string, make fun
 	if a.json {
 		return a.printJSON(p)
 	}
-	_, err = fmt.Fprintf(a.out, "%s: %s\n", d.Decision, shorten(wanted(p), 200))
+	_, err = fmt.Fprintf(a.out, "%s%s: %s\n", d.Decision, remembered(d), shorten(wanted(p), 200))
 	return err
 }
 

@@ -121,7 +121,7 @@ func (a *app) remoteCommands() []*cobra.Command {
 	list := []*cobra.Command{
 		a.runCommand(), a.psCommand(), a.showCommand(), a.logsCommand(), a.sendCommand(),
 		a.interruptCommand(), a.cancelCommand(), a.retryCommand(), a.approvalsCommand(),
-		a.approveCommand(), a.denyCommand(), a.attachCommand(), a.agentsCommand(),
+		a.approveCommand(), a.denyCommand(), a.rulesCommand(), a.attachCommand(), a.agentsCommand(),
 		a.capabilitiesCommand(), a.linkCommand(),
 	}
 	for _, cmd := range list {

@@ -104,7 +104,8 @@ type Ask struct {
 	Input     json.RawMessage `json:"input,omitempty"`     // approval: the tool's arguments
 	Questions []Question      `json:"questions,omitempty"` // question: at least one
 	Deadline  *time.Time      `json:"deadline,omitempty"`
-	Decision  *Decision       `json:"decision,omitempty"` // once decided
+	Reminders int             `json:"reminders,omitempty"` // how many deadlines have passed; it is asked again at each
+	Decision  *Decision       `json:"decision,omitempty"`  // once decided
 }
 
 // Question is one question of an [Ask]; its answer is a choice's label or free text.

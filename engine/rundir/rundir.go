@@ -57,16 +57,24 @@ type Spec struct {
 	CreatedAt   time.Time `json:"createdAt"`
 
 	Options         map[string]any `json:"options,omitempty"`
-	Timeout         Duration       `json:"timeout,omitempty"`         // of the whole run; 0: none
-	IdleTimeout     Duration       `json:"idleTimeout,omitempty"`     // 0: end with the first turn
-	ApprovalTimeout Duration       `json:"approvalTimeout,omitempty"` // 0: wait for ever
-	KillGrace       Duration       `json:"killGrace,omitempty"`       // between SIGTERM and SIGKILL; 0: 5 s
-	MaxOutputBytes  int64          `json:"maxOutputBytes,omitempty"`  // of the output log; 0: no limit
-	RotateBytes     int64          `json:"rotateBytes,omitempty"`     // size of one log segment; 0: 10 MB
+	Timeout         Duration       `json:"timeout,omitempty"`           // of the whole run; 0: none
+	IdleTimeout     Duration       `json:"idleTimeout,omitempty"`       // 0: end with the first turn
+	ApprovalTimeout Duration       `json:"approvalTimeout,omitempty"`   // 0: wait for ever
+	OnTimeout       string         `json:"onApprovalTimeout,omitempty"` // what then: deny (or empty), wait or remind
+	KillGrace       Duration       `json:"killGrace,omitempty"`         // between SIGTERM and SIGKILL; 0: 5 s
+	MaxOutputBytes  int64          `json:"maxOutputBytes,omitempty"`    // of the output log; 0: no limit
+	RotateBytes     int64          `json:"rotateBytes,omitempty"`       // size of one log segment; 0: 10 MB
 
 	Socket  string `json:"socket"`            // where the runner listens
 	Secrets string `json:"secrets,omitempty"` // path of the Secrets file
 }
+
+// What happens to an ask that nobody decides within [Spec.ApprovalTimeout].
+const (
+	TimeoutDeny   = "deny"   // the agent is told that nobody did, and goes on without
+	TimeoutWait   = "wait"   // nothing: there is no deadline
+	TimeoutRemind = "remind" // it stays open and is asked again, with a new deadline
+)
 
 // Secrets is what must not stay on disk: the agent's complete environment and the
 // values to mask. The host writes it (0600, in the short run directory, on memory

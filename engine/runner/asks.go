@@ -64,18 +64,37 @@ func (r *run) openAsk(e agent.Entry, known *ask) {
 		x = &ask{}
 		r.asks.open[e.ID] = x
 		delete(r.asks.settled, e.ID)
-		if d := time.Duration(r.spec.ApprovalTimeout); d > 0 {
-			at := time.Now().Add(d).UTC()
-			copied.Deadline = &at
-			x.deadline = r.loop.after(d, func() { r.nobodyDecided(e.ID) })
-		}
+		r.giveTime(x, e.ID, &copied)
 	} else {
-		copied.Deadline = x.entry.Ask.Deadline
+		copied.Deadline, copied.Reminders = x.entry.Ask.Deadline, x.entry.Ask.Reminders
 	}
 	x.entry = e
 	r.journal.record(e)
 	r.showActivity(agent.Status{})
 	r.proceed()
+}
+
+// giveTime sets an ask's deadline, where it has one.
+func (r *run) giveTime(x *ask, id string, a *agent.Ask) {
+	d := time.Duration(r.spec.ApprovalTimeout)
+	if d <= 0 || r.spec.OnTimeout == rundir.TimeoutWait {
+		return
+	}
+	at := time.Now().Add(d).UTC()
+	a.Deadline = &at
+	x.deadline = r.loop.after(d, func() { r.nobodyDecided(id) })
+}
+
+// askAgain leaves an ask open beyond its deadline, and says so for those who can remind
+// somebody of it.
+func (r *run) askAgain(x *ask) {
+	e := x.entry
+	copied := *e.Ask
+	copied.Reminders++
+	r.giveTime(x, e.ID, &copied)
+	e.Ask, e.Append = &copied, false
+	x.entry = e
+	r.journal.record(e)
 }
 
 // closeAsk writes down how an ask was settled.
@@ -148,6 +167,10 @@ func stateOf(d *agent.Decision) agent.AskState {
 func (r *run) nobodyDecided(id string) {
 	x := r.asks.open[id]
 	if x == nil || x.deciding != nil || r.ending != nil {
+		return
+	}
+	if r.spec.OnTimeout == rundir.TimeoutRemind {
+		r.askAgain(x)
 		return
 	}
 	limit := time.Duration(r.spec.ApprovalTimeout)

@@ -304,6 +304,38 @@ func TestApprovalTimeout(t *testing.T) {
 	}
 }
 
+func TestApprovalIsAskedAgain(t *testing.T) {
+	t.Parallel()
+	g, c := asking(t, func(g *rig) {
+		g.spec.ApprovalTimeout, g.spec.OnTimeout = rundir.Duration(50*time.Millisecond), rundir.TimeoutRemind
+	})
+	again := g.untilEntry("a second reminder", func(e agent.Entry) bool { return e.Ask != nil && e.Ask.Reminders == 2 })
+	if rep := g.do(c, rundir.Command{ID: "d1", Op: rundir.OpDecide, Decision: &agent.Decision{AskID: "ask-1", Allow: true}}); !rep.OK {
+		t.Errorf("reply %+v", rep)
+	}
+	g.untilText("got decide allow=true timedOut=false")
+	finishTalk(g, c)
+	states, last := askStates(g)
+	if n := len(states) - 1; slices.Index(states, agent.AskDecided) != n || last.Reminders < 2 || last.Deadline.Before(*again.Ask.Deadline) {
+		t.Errorf("states %v, last %+v", states, last)
+	}
+	if !strings.Contains(g.log(), "[system] still waits for permission") {
+		t.Errorf("the log is %s", g.log())
+	}
+}
+
+func TestApprovalMayWaitForEver(t *testing.T) {
+	t.Parallel()
+	g, c := asking(t, func(g *rig) {
+		g.spec.ApprovalTimeout, g.spec.OnTimeout = rundir.Duration(time.Nanosecond), rundir.TimeoutWait
+	})
+	g.do(c, rundir.Command{ID: "d1", Op: rundir.OpDecide, Decision: &agent.Decision{AskID: "ask-1", Allow: true}})
+	finishTalk(g, c)
+	if states, last := askStates(g); !slices.Equal(states, []agent.AskState{agent.AskOpen, agent.AskDecided}) || last.Deadline != nil {
+		t.Errorf("states %v, last %+v", states, last)
+	}
+}
+
 func TestApprovalIsWithdrawnAtTheEnd(t *testing.T) {
 	t.Parallel()
 	g, c := asking(t, func(*rig) {})

@@ -234,6 +234,9 @@ func askLine(e agent.Entry) string {
 	if e.Kind == agent.KindQuestion {
 		what = "waits for an answer"
 	}
+	if e.Ask.Reminders > 0 {
+		what = "still " + what
+	}
 	switch e.Ask.State {
 	case agent.AskDecided:
 		what = decided(e)

@@ -107,7 +107,7 @@ func (a Agent) engine(id string) engine.Agent {
 	return engine.Agent{
 		ID: id, Adapter: a.Adapter, Binary: a.Binary, Args: a.Args, WorkingDir: a.WorkingDir,
 		EnvAllowlist: a.EnvAllowlist, MaxConcurrent: a.MaxConcurrent, OnBusy: engine.OnBusy(a.OnBusy),
-		IdleTimeout: a.IdleTimeout, ApprovalTimeout: a.ApprovalTimeout, Timeout: a.Timeout,
+		IdleTimeout: a.IdleTimeout, ApprovalTimeout: a.ApprovalTimeout, OnTimeout: a.OnTimeout, Timeout: a.Timeout,
 		MaxOutputBytes: a.MaxOutputBytes, Permission: a.PermissionMode, Options: a.options(),
 		Budget: engine.Budget(a.Budget), OnLimit: engine.OnLimit{Resume: a.OnLimit.Action == "resume", Max: a.OnLimit.Max},
 	}

@@ -243,6 +243,10 @@ func (k *checker) agent(path string, a Agent) {
 	k.atLeast(path+".max_turns", a.MaxTurns, 0)
 	k.notNegative(path+".idle_timeout", a.IdleTimeout)
 	k.notNegative(path+".approval_timeout", a.ApprovalTimeout)
+	k.oneOf(path+".on_approval_timeout", a.OnTimeout, "deny", "wait", "remind")
+	if a.OnTimeout == "remind" && a.ApprovalTimeout == 0 {
+		k.wrong(path+".on_approval_timeout", "remind needs an approval_timeout, after which it is asked again")
+	}
 	k.notNegative(path+".timeout", a.Timeout)
 	if a.MaxOutputBytes < 0 {
 		k.wrong(path+".max_output_bytes", "must not be negative")

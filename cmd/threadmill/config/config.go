@@ -74,9 +74,10 @@ type Agent struct {
 	MaxConcurrent   int           `yaml:"max_concurrent"` // 0: only the engine's limit counts
 	OnBusy          string        `yaml:"on_busy"`
 	IdleTimeout     time.Duration `yaml:"idle_timeout"`
-	ApprovalTimeout time.Duration `yaml:"approval_timeout"` // 0: waits for ever
-	Timeout         time.Duration `yaml:"timeout"`          // 0: none
-	MaxOutputBytes  int64         `yaml:"max_output_bytes"` // 0: no limit
+	ApprovalTimeout time.Duration `yaml:"approval_timeout"`    // 0: waits for ever
+	OnTimeout       string        `yaml:"on_approval_timeout"` // deny, wait or remind
+	Timeout         time.Duration `yaml:"timeout"`             // 0: none
+	MaxOutputBytes  int64         `yaml:"max_output_bytes"`    // 0: no limit
 	PermissionMode  string        `yaml:"permission_mode"`
 	Workspace       string        `yaml:"workspace"` // shared or worktree
 	Budget          Budget        `yaml:"budget"`
@@ -181,6 +182,7 @@ func (a *Agent) SetDefaults() {
 	a.OnBusy = "queue"
 	a.IdleTimeout = 10 * time.Minute
 	a.ApprovalTimeout = 5 * time.Minute
+	a.OnTimeout = "deny"
 	a.MaxOutputBytes = 1 << 30
 	a.PermissionMode = "default"
 	a.Workspace = "shared"

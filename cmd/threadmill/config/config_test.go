@@ -114,7 +114,7 @@ permissions:
 	want := engine.Catalog{
 		Agents: map[string]engine.Agent{"claude": {
 			ID: "claude", Adapter: "claude", Binary: "claude", WorkingDir: home + "/projects/app", EnvAllowlist: []string{"ANTHROPIC_API_KEY"},
-			MaxConcurrent: 3, OnBusy: engine.BusyQueue, IdleTimeout: time.Hour, ApprovalTimeout: 5 * time.Minute, MaxOutputBytes: 1 << 30,
+			MaxConcurrent: 3, OnBusy: engine.BusyQueue, IdleTimeout: time.Hour, ApprovalTimeout: 5 * time.Minute, OnTimeout: "deny", MaxOutputBytes: 1 << 30,
 			Permission: "default", Options: map[string]any{"model": "opus", "allowed_tools": []string{"Read"}, "effort": "high"},
 			Budget:  engine.Budget{PerRunUSD: 5, PerRunTokens: 9, PerUserDayUSD: 20, PerDayUSD: 100.5},
 			OnLimit: engine.OnLimit{Resume: true, Max: 3},
