@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -227,7 +228,7 @@ func (s *server) reload(ctx context.Context) error {
 	if keys := s.cfg.NeedsRestart(next); len(keys) > 0 {
 		s.log.WarnContext(ctx, "some settings come into force with the next start only", "settings", strings.Join(keys, ", "))
 	}
-	s.log.InfoContext(ctx, "configuration in force", "file", next.Path, "agents", len(next.Agents))
+	s.log.InfoContext(ctx, "configuration in force", "file", cmp.Or(next.Path, "none"), "agents", len(next.Agents))
 	next.DataDir, next.Listen, next.PublicURL = s.cfg.DataDir, s.cfg.Listen, s.cfg.PublicURL
 	s.cfg = next
 	return nil
@@ -265,16 +266,16 @@ func (s *server) greet(link api.Link) {
   Data           %s
   API            http://%s/api (token in %s)
 
-Open this in a browser; it signs in once, for %s (%[7]s link makes another):
+Open this in a browser; it signs in once, for %s (%[8]s link makes another):
 
-  %[6]s
+  %[7]s
 
 In another terminal, in the same directory:
 
-  %[7]s run demo "say hello; lines 5 300ms; say done"
-  %[7]s run list-files
-  %[7]s ps
-  %[7]s doctor
+  %[8]s run demo "say hello; lines 5 300ms; say done"
+  %[8]s run list-files
+  %[8]s ps
+  %[8]s doctor
 
 `, thisBuild().Version, source, s.cfg.DataDir, s.listen.Addr(), filepath.Join(s.cfg.DataDir, web.TokenFile), time.Until(link.ExpiresAt).Round(time.Minute), link.URL,
 		s.a.invocation())
