@@ -165,6 +165,14 @@ func (b *broken) RemoveRule(context.Context, string, string) (engine.Rule, error
 	return engine.Rule{}, b.fail()
 }
 
+func (b *broken) Budget(context.Context) (engine.BudgetReport, error) {
+	return engine.BudgetReport{}, b.fail()
+}
+
+func (b *broken) ExtendBudget(context.Context, engine.ExtendRequest) ([]engine.BudgetLine, error) {
+	return nil, b.fail()
+}
+
 func (b *broken) Agents(context.Context) ([]engine.AgentView, error) { return nil, b.fail() }
 
 func (b *broken) Agent(string) (engine.Agent, bool)           { return engine.Agent{}, false }

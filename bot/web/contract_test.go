@@ -258,6 +258,8 @@ func samples() map[string]request {
 		"decideApproval":     post("/api/approvals/{a}", `{"decision":"deny","denyMessage":"no","interrupt":true}`),
 		"listRules":          {path: "/api/rules"},
 		"removeRule":         {method: "DELETE", path: "/api/rules/{r}"},
+		"getBudget":          {path: "/api/budget"},
+		"extendBudget":       post("/api/budget/extend", `{"scope":"agent","id":"robot","usd":2.5,"idempotencyKey":"k"}`),
 		"listTasks":          {path: "/api/tasks?status=review&page=1&pageSize=2"},
 		"createTask":         post("/api/tasks", `{"title":"x","context":"y","docsPath":"z","capabilityId":"chat"}`),
 		"getTask":            {path: "/api/tasks/{t}"},
@@ -481,7 +483,7 @@ func (b *bench) successes() {
 	b.await(b.t, x, engine.Status.Ended)
 	for _, id := range []string{
 		"listExecutions", "createExecution", "getExecution", "listCommands", "downloadLog", "streamLog", "listEntries", "streamEntries",
-		"listApprovals", "getApproval", "decideApproval", "listRules", "removeRule", "listTasks", "createTask", "getTask", "runTask", "stopTask",
+		"listApprovals", "getApproval", "decideApproval", "listRules", "removeRule", "getBudget", "extendBudget", "listTasks", "createTask", "getTask", "runTask", "stopTask",
 		"listAgents", "listCapabilities", "listWorkers", "listAudit", "getVersion", "getOpenAPI", "getHealth", "getReadiness", "getMetrics",
 	} {
 		b.send(s[id], max(ok[id], 200))
@@ -562,6 +564,7 @@ func (b *bench) mistakes() {
 	b.vars = vars
 	b.send(request{method: "POST", path: "/api/executions", body: `{"capability":"none"}`}, 404)
 	b.send(request{method: "POST", path: "/api/tasks", body: `{"title":"x","capabilityId":"none"}`}, 404)
+	b.send(request{method: "POST", path: "/api/budget/extend", body: `{"scope":"agent","id":"none","usd":1}`}, 404)
 	b.conflicts()
 	b.unsupported()
 }

@@ -15,6 +15,7 @@ type Engine interface {
 	Tasks
 	Approvals
 	Rules
+	Budgets
 	Catalog
 	Insight
 }
@@ -62,6 +63,12 @@ type Approvals interface {
 type Rules interface {
 	Rules(ctx context.Context) ([]engine.Rule, error)
 	RemoveRule(ctx context.Context, id, by string) (engine.Rule, error)
+}
+
+// Budgets tells what is spent and may be.
+type Budgets interface {
+	Budget(ctx context.Context) (engine.BudgetReport, error)
+	ExtendBudget(ctx context.Context, q engine.ExtendRequest) ([]engine.BudgetLine, error)
 }
 
 // Catalog lists what is configured.

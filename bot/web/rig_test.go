@@ -111,7 +111,7 @@ func (adapter) Start(context.Context, agent.Job, agent.Runtime) (agent.Session, 
 
 func catalog(dir string) engine.Catalog {
 	agents := map[string]engine.Agent{
-		"robot": {Adapter: "able", Binary: "robot", OnTimeout: "remind", Options: map[string]any{"mcp_config": "s3cret"}, EnvAllowlist: []string{"KEY"}},
+		"robot": {Adapter: "able", Binary: "robot", Budget: engine.Budget{PerRunUSD: 1, PerRunTokens: 1e6, PerUserDayUSD: 900, PerDayUSD: 1000}, OnTimeout: "remind", Options: map[string]any{"mcp_config": "s3cret"}, EnvAllowlist: []string{"KEY"}},
 		"shell": {Adapter: "plain"},
 		"busy":  {Adapter: "able", MaxConcurrent: 1, OnBusy: engine.BusyReject},
 	}

@@ -71,6 +71,8 @@ func (s *Server) workRoutes() []route {
 		{method: "GET", path: "/api/tasks/{id}", handle: s.json(s.showTask)},
 		{method: "POST", path: "/api/tasks/{id}/run", handle: s.json(s.runTask)},
 		{method: "POST", path: "/api/tasks/{id}/stop", handle: s.json(s.stopTask)},
+		{method: "GET", path: "/api/budget", handle: s.json(s.showBudget)},
+		{method: "POST", path: "/api/budget/extend", handle: s.json(s.extendBudget)},
 		{method: "GET", path: "/api/agents", handle: s.json(s.listAgents)},
 		{method: "GET", path: "/api/capabilities", handle: s.json(s.listCapabilities)},
 		{method: "GET", path: "/api/workers/status", handle: s.json(s.listWorkers)},

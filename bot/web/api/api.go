@@ -155,6 +155,14 @@ type Link struct {
 	ExpiresAt time.Time `json:"expiresAt"`
 }
 
+// ExtendRequest adds to a budget: a run's, or a user's or an agent's of today.
+type ExtendRequest struct {
+	Scope          engine.BudgetScope `json:"scope"`
+	ID             string             `json:"id"` // run: its id or number; user: who; agent: its id
+	USD            float64            `json:"usd"`
+	IdempotencyKey string             `json:"idempotencyKey,omitempty"`
+}
+
 // Version says what the service is.
 type Version struct {
 	Version  string `json:"version"`

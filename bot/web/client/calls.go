@@ -160,6 +160,16 @@ func (c *Client) StopTask(ctx context.Context, id string) (api.Stopping, error) 
 	return fetchData[api.Stopping](ctx, c, post(nil, "api", "tasks", id, "stop"))
 }
 
+// Budget returns what may be spent today, and what is.
+func (c *Client) Budget(ctx context.Context) (engine.BudgetReport, error) {
+	return fetchData[engine.BudgetReport](ctx, c, get("api", "budget"))
+}
+
+// ExtendBudget adds to a budget and returns the budgets that are larger now.
+func (c *Client) ExtendBudget(ctx context.Context, q api.ExtendRequest) ([]engine.BudgetLine, error) {
+	return fetchData[[]engine.BudgetLine](ctx, c, post(q, "api", "budget", "extend"))
+}
+
 // Agents returns the agents.
 func (c *Client) Agents(ctx context.Context) ([]engine.AgentView, error) {
 	return fetchData[[]engine.AgentView](ctx, c, get("api", "agents"))

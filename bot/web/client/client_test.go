@@ -122,8 +122,13 @@ func TestCallsAreWhatTheAPITakes(t *testing.T) {
 			_, err := c.Audit(ctx, engine.AuditFilter{Object: "o", Actor: "web", Before: 9, PageSize: 5})
 			return err
 		},
-		`GET /api/rules `:                    func() error { _, err := c.Rules(ctx); return err },
-		`DELETE /api/rules/a%2Fb `:           func() error { _, err := c.RemoveRule(ctx, "a/b"); return err },
+		`GET /api/rules `:          func() error { _, err := c.Rules(ctx); return err },
+		`DELETE /api/rules/a%2Fb `: func() error { _, err := c.RemoveRule(ctx, "a/b"); return err },
+		`GET /api/budget `:         func() error { _, err := c.Budget(ctx); return err },
+		`POST /api/budget/extend {"scope":"user","id":"slack:U1","usd":2.5}`: func() error {
+			_, err := c.ExtendBudget(ctx, api.ExtendRequest{Scope: engine.BudgetUser, ID: "slack:U1", USD: 2.5})
+			return err
+		},
 		`GET /api/executions/1/logs?tail=7 `: func() error { return c.Tail(ctx, "1", 7, io.Discard) },
 		`GET /api/tasks?status=review `:      func() error { _, _, err := c.Tasks(ctx, engine.Review, 0, 0); return err },
 	} {
