@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 
 	"github.com/threadmill/threadmill/engine"
@@ -68,5 +69,31 @@ func TestResumedOnce(t *testing.T) {
 	f.until(child.spec.ExecutionID, is(engine.Succeeded))
 	if _, total, err := f.e.Executions(t.Context(), engine.Filter{TaskID: x.TaskID}); err != nil || total != 2 {
 		t.Errorf("%d executions, %v", total, err)
+	}
+}
+
+// TestCancelIsCarriedThrough: the database fails between the two halves of the cancel of
+// a queued execution. It ends all the same, with nothing started.
+func TestCancelIsCarriedThrough(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, func(c *engine.Catalog) { c.MaxConcurrent = 1 })
+	f.stop()
+	var once sync.Once
+	f.meddle = &meddler{before: func(c engine.Change) (err error) {
+		if c.To == engine.Cancelled {
+			once.Do(func() { err = errKilled })
+		}
+		return err
+	}}
+	f.restart()
+	f.submit(engine.Request{Text: "1"})
+	f.started()
+	x := f.submit(engine.Request{Text: "2"})
+	if got, err := f.e.Cancel(t.Context(), x.ID, "tester", false); err != nil || got.Status != engine.Cancelling {
+		t.Errorf("it is %s, %v", got.Status, err)
+	}
+	f.until(x.ID, is(engine.Cancelled))
+	if len(f.host.started) != 0 {
+		t.Error("it was started")
 	}
 }

@@ -181,8 +181,16 @@ func (e *Engine) cancelling(ctx context.Context, x Execution, order *Command, au
 	if err != nil {
 		return x, err
 	}
-	if x.Status == Queued && next.StartedAt == nil {
-		return e.store.Transition(ctx, Change{ID: x.ID, To: Cancelled, At: order.CreatedAt})
+	if x.Status != Queued || next.StartedAt != nil {
+		return next, nil
+	}
+	if ended, err := e.store.Transition(ctx, Change{ID: x.ID, To: Cancelled, At: order.CreatedAt}); err == nil {
+		return ended, nil
+	}
+	// The first half stands, so it is cancelled: like what an earlier service has left
+	// so, it is brought to its end in the background.
+	if r := e.register(next); r != nil {
+		e.begin(r, next)
 	}
 	return next, nil
 }
