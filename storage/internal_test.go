@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -240,4 +241,50 @@ func FuzzObject(f *testing.F) {
 			t.Errorf("%q became %q and then %q, %v", stored, once, twice, err)
 		}
 	})
+}
+
+// TestFullDisk: what does not fit is refused and undone, what is there can be read, and
+// once there is room again work goes on.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	db := openTest(t)
+	limit := func(pages int) {
+		t.Helper()
+		err := db.writer.write(t.Context(), func(ctx context.Context, x *tx) error {
+			_, _, err := first(ctx, x, itself[int], "PRAGMA max_page_count = "+strconv.Itoa(pages))
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	add := func() error {
+		return db.AddAudit(t.Context(), engine.Audit{At: time.Now(), Action: "test", Object: strings.Repeat("x", 10_000)})
+	}
+	limit(1) // it cannot be less than there is
+	stored, err := 0, error(nil)
+	for ; err == nil && stored < 1000; stored++ {
+		err = add()
+	}
+	if err == nil || !strings.Contains(err.Error(), "full") {
+		t.Fatalf("after %d rows: %v", stored, err)
+	}
+	if err := add(); err == nil {
+		t.Error("the next one fits")
+	}
+	count := func() int {
+		t.Helper()
+		rows, err := db.AuditTrail(t.Context(), engine.AuditFilter{PageSize: 500})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(rows)
+	}
+	if n := count(); n != stored-1 {
+		t.Errorf("%d rows are there, %d were stored", n, stored-1)
+	}
+	limit(1 << 20)
+	if err := add(); err != nil || count() != stored {
+		t.Errorf("with room again: %v, %d rows", err, count())
+	}
 }
