@@ -64,6 +64,9 @@ func (e *Engine) resolve(ctx context.Context, q Request) (NewExecution, error) {
 	if err != nil {
 		return NewExecution{}, err
 	}
+	if err := e.suits(c, a); err != nil {
+		return NewExecution{}, err
+	}
 	x := Execution{
 		ID: rundir.NewID(), AgentID: a.ID, CapabilityID: c.ID, ParentID: parent.ID, Status: Queued, Mode: c.Mode,
 		Once: q.Once || c.Mode == ModeTemplate, RequestedBy: q.By, CreatedAt: e.now().UTC(), Attachments: q.Attachments,
@@ -157,6 +160,22 @@ func (c *catalog) choose(q Request) (Capability, Agent, error) {
 		return cp, a, Errorf(CodeNotFound, "there is no agent %q; see `threadmill agents`", id)
 	}
 	return cp, a, nil
+}
+
+// suits refuses an agent that a request names instead of the capability's own and
+// that cannot run it: a command's tokens are no agent's options.
+func (e *Engine) suits(c Capability, a Agent) error {
+	adapter, ok := e.adapters[a.Adapter]
+	if !ok || a.ID == c.AgentID {
+		return nil // the catalog's own pair was checked when it was loaded
+	}
+	switch commands := adapter.Traits().Commands; {
+	case commands && c.Mode == ModePrompt:
+		return Errorf(CodeInvalid, "agent %s runs commands and takes no prompts: capability %s needs another one", a.ID, c.ID)
+	case !commands && c.Mode == ModeTemplate:
+		return Errorf(CodeInvalid, "agent %s takes prompts: capability %s is a command and needs an agent that runs commands", a.ID, c.ID)
+	}
+	return nil
 }
 
 // resume makes x continue its parent's session where the request says so.

@@ -27,7 +27,7 @@ type Adapter struct{}
 func New() Adapter { return Adapter{} }
 
 // Traits says that a command can do nothing but run to its end.
-func (Adapter) Traits() agent.Traits { return agent.Traits{Protocol: "argv"} }
+func (Adapter) Traits() agent.Traits { return agent.Traits{Protocol: "argv", Commands: true} }
 
 // Check reports whether the program exists. An agent whose capabilities each bring
 // their own program has nothing to check.

@@ -25,6 +25,7 @@ type Adapter interface {
 // Traits is what an agent can do. The zero value can do nothing but run to its end.
 type Traits struct {
 	Protocol  string `json:"protocol"`  // what it speaks, for people: "stream-json", "argv", …
+	Commands  bool   `json:"commands"`  // runs a command line; it takes no prompts
 	Messages  bool   `json:"messages"`  // takes follow-ups after its turn
 	Steering  bool   `json:"steering"`  // takes messages into a running turn
 	Interrupt bool   `json:"interrupt"` // can end a turn and live on

@@ -17,7 +17,7 @@ import (
 // commandAdapter runs job.Argv to its end, as the real command adapter does.
 type commandAdapter struct{}
 
-func (commandAdapter) Traits() agent.Traits { return agent.Traits{Protocol: "argv"} }
+func (commandAdapter) Traits() agent.Traits { return agent.Traits{Protocol: "argv", Commands: true} }
 
 func (commandAdapter) Check(context.Context, agent.Job) agent.Availability {
 	return agent.Availability{OK: true}
