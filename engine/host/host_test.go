@@ -324,9 +324,12 @@ func TestKillFindsRunaways(t *testing.T) {
 	info := r.started(id)
 	target := proc.Target{ExecutionID: id, Root: info.Pid}
 	eventually(t, "a child and a runaway", func() bool {
-		n, err := proc.Find(target)
-		return err == nil && n == 2
+		_, err := os.Stat(filepath.Join(r.path(id), "grown"))
+		return err == nil
 	})
+	if n, err := proc.Find(target); err != nil || n != 2 {
+		t.Fatalf("%d processes, %v", n, err)
+	}
 	k, err := r.Kill(t.Context(), id)
 	if err != nil || k.Left != 0 || k.Ended != 3 {
 		t.Errorf("killed %+v, error %v", k, err)

@@ -67,14 +67,22 @@ func mark(id string) string { return proc.EnvExecution + "=" + id }
 
 // start starts the test binary again.
 func start(session bool, env []string, args ...string) error {
-	self, err := os.Executable()
+	p, err := child(session, env, args...)
 	if err != nil {
 		return err
+	}
+	return p.Start()
+}
+
+func child(session bool, env []string, args ...string) (*exec.Cmd, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
 	}
 	p := exec.CommandContext(background(), self, args...)
 	p.Env = env
 	p.SysProcAttr = &syscall.SysProcAttr{Setsid: session}
-	return p.Start()
+	return p, nil
 }
 
 // testRunner is a small runner of the tests: it keeps the contract of the run directory
@@ -106,7 +114,13 @@ func testRunner(args []string) error {
 		os.Exit(1)
 	case "tree":
 		// One child that kept nothing but its parent, one that left everything but its mark.
-		err = errors.Join(start(false, []string{}, "sleep"), start(false, []string{mark(r.spec.ExecutionID)}, "fork", r.spec.ExecutionID))
+		// It says so once the one in between, which carries the mark as well, has ended.
+		err = start(false, []string{}, "sleep")
+		if forker, forkErr := child(false, []string{mark(r.spec.ExecutionID)}, "fork", r.spec.ExecutionID); forkErr != nil {
+			err = errors.Join(err, forkErr)
+		} else {
+			err = errors.Join(err, forker.Run(), note(dir, "grown"))
+		}
 		<-r.cancelled
 	case "serve":
 		<-r.cancelled
