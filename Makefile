@@ -17,7 +17,7 @@ DEADCODE := bin/deadcode-$(DEADCODE_VERSION)
 
 .PHONY: help
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: run
 run: setup build ## Install what is missing, build, start the service with no configuration
@@ -66,6 +66,10 @@ fuzz: ## Run every fuzz target for FUZZTIME (20s)
 .PHONY: soak
 soak: setup ## Kill the service and the tmux server under load, the full number of rounds
 	$(GO) test -run Soak -tags soak -v -timeout 60m ./cmd/threadmill/
+
+.PHONY: conformance
+conformance: setup ## Drive real versions of Claude Code, from npm, through the service
+	@GO=$(GO) adapters/claude/conformance.sh
 
 .PHONY: bench
 bench: setup ## Measure what docs/BENCHMARKS.md publishes

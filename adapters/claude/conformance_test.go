@@ -23,7 +23,8 @@ func TestRealCLI(t *testing.T) {
 		t.Fatal("CLAUDE_CONFORMANCE_BINARIES names no CLI: run `make conformance`")
 	}
 	for _, binary := range list {
-		t.Run(binary, func(t *testing.T) { conform(t, binary) })
+		found := claude.New().Check(t.Context(), agent.Job{Argv: []string{binary}, Env: []string{"PATH=" + os.Getenv("PATH")}})
+		t.Run(found.Version, func(t *testing.T) { conform(t, binary) })
 	}
 }
 
