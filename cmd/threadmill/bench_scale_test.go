@@ -133,7 +133,7 @@ func benchMany(b *table) {
 	time.Sleep(seconds * time.Second)
 	watch(false)
 	used := cpu(b, s.cmd.Process.Pid) - before
-	rss := memory(b, s.cmd.Process.Pid, "status", "VmRSS:")
+	rss := memoryOf(b, s.cmd.Process.Pid, "status", "VmRSS:")
 	cancel()
 	wg.Wait()
 	b.add("200 executions × 20 lines/s: entry → SSE, bot", "p99 ≤ 100 ms, ≤ 0.6 core", "p50 %.1f ms, p99 %.1f ms over %d entries, %.2f core, %.0f MiB resident",

@@ -106,7 +106,7 @@ func benchSize(b *table) {
 	must(b, err)
 	b.add("size of the binary", "≤ 40 MB", "%.1f MB", float64(fi.Size())/1e6)
 	time.Sleep(5 * time.Second) // what the start needed is given back by then
-	b.add("bot idle, resident", "≤ 30 MiB", "%.1f MiB", memory(b, s.cmd.Process.Pid, "status", "VmRSS:"))
+	b.add("bot idle, resident", "≤ 30 MiB", "%.1f MiB", memoryOf(b, s.cmd.Process.Pid, "status", "VmRSS:"))
 
 	x := s.submit(map[string]any{"capability": "demo", "text": "say hello"})
 	x = s.until(x.ID, func(x engine.Execution) bool { return x.Activity == "idle" })
@@ -114,11 +114,11 @@ func benchSize(b *table) {
 	before := cpu(b, runner)
 	time.Sleep(20 * time.Second)
 	b.add("an idle execution's runner: private dirty, CPU", "≤ 8 MiB, ≤ 0.5 % of a core", "%.1f MiB, %.2f %%",
-		memory(b, runner, "smaps_rollup", "Private_Dirty:"), 100*(cpu(b, runner)-before).Seconds()/20)
+		memoryOf(b, runner, "smaps_rollup", "Private_Dirty:"), 100*(cpu(b, runner)-before).Seconds()/20)
 }
 
-// memory reads a figure in MiB from a process's file of that name.
-func memory(tb testing.TB, pid int, file, field string) float64 {
+// memoryOf reads a figure in MiB from a process's file of that name.
+func memoryOf(tb testing.TB, pid int, file, field string) float64 {
 	tb.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, file))
 	must(tb, err)
