@@ -122,7 +122,7 @@ func (a *app) remoteCommands() []*cobra.Command {
 		a.runCommand(), a.psCommand(), a.showCommand(), a.logsCommand(), a.sendCommand(),
 		a.interruptCommand(), a.cancelCommand(), a.retryCommand(), a.approvalsCommand(),
 		a.approveCommand(), a.denyCommand(), a.rulesCommand(), a.attachCommand(), a.agentsCommand(),
-		a.capabilitiesCommand(), a.linkCommand(),
+		a.capabilitiesCommand(), a.linkCommand(), a.budgetCommand(),
 	}
 	for _, cmd := range list {
 		cmd.GroupID = groupRuns

@@ -131,7 +131,19 @@ func status(e engine.Execution) cell {
 	if e.Reason != "" {
 		text += ": " + string(e.Reason)
 	}
+	if e.Status == engine.Queued && e.NotBefore != nil {
+		text += ": parked until " + clock(*e.NotBefore, time.Now())
+	}
 	return cell{text: text, colour: statusColour(e.Status)}
+}
+
+// clock tells the time of a moment, with its day where that is another one.
+func clock(at, now time.Time) string {
+	at = at.Local()
+	if at.Format(time.DateOnly) == now.Local().Format(time.DateOnly) {
+		return at.Format("15:04")
+	}
+	return at.Format("Jan 2 15:04")
 }
 
 func statusColour(s engine.Status) colour {

@@ -100,11 +100,11 @@ func (a *app) listExecutions(list []engine.Execution, total int, all bool) error
 		return err
 	}
 	now := time.Now()
-	rows := [][]cell{head("#", "STATUS", "CAPABILITY", "AGENT", "CREATED", "TOOK", "BY", "WHAT")}
+	rows := [][]cell{head("#", "STATUS", "CAPABILITY", "AGENT", "CREATED", "TOOK", "SPENT", "BY", "WHAT")}
 	for _, e := range list {
 		r := plainRow(fmt.Sprintf("#%d", e.Number), "", clean(e.CapabilityID), clean(e.AgentID),
-			ago(e.CreatedAt, now), took(e, now), clean(e.RequestedBy), shorten(what(e), 50))
-		r[1] = status(e)
+			ago(e.CreatedAt, now), took(e, now), "", clean(e.RequestedBy), shorten(what(e), 50))
+		r[1], r[6] = status(e), spent(e)
 		rows = append(rows, r)
 	}
 	if err := a.table(rows); err != nil {

@@ -45,6 +45,8 @@ func (a *app) show(e engine.Execution) error {
 		[2]string{"status", a.paint(a.out, s.colour, s.text)},
 		[2]string{"error", clean(e.Error)},
 		[2]string{"resets", moment(e.ResetsAt, now)},
+		[2]string{"not before", moment(e.NotBefore, now)},
+		[2]string{"resumed", resumed(e)},
 		[2]string{"capability", clean(e.CapabilityID)},
 		[2]string{"agent", clean(e.AgentID)},
 		[2]string{"arguments", pairs(e.Args)},
@@ -61,6 +63,8 @@ func (a *app) show(e engine.Execution) error {
 		[2]string{"signal", e.Signal},
 		[2]string{"processes", processes(e)},
 		[2]string{"usage", usage(e)},
+		[2]string{"budget", allowance(e)},
+		[2]string{"warning", clean(e.Budget.Warning)},
 		[2]string{"log", logSize(e)},
 		[2]string{"tmux", clean(e.TmuxSession)},
 	)
@@ -103,6 +107,17 @@ func usage(e engine.Execution) string {
 		return ""
 	}
 	return fmt.Sprintf("$%.4f, %d tokens in, %d out", e.Usage.CostUSD, e.Usage.InputTokens, e.Usage.OutputTokens)
+}
+
+// resumed tells that nobody asked for this run.
+func resumed(e engine.Execution) string {
+	switch e.Resumes {
+	case 0:
+		return ""
+	case 1:
+		return "by itself"
+	}
+	return fmt.Sprintf("by itself, for the %d. time in a row", e.Resumes)
 }
 
 func logSize(e engine.Execution) string {
