@@ -69,6 +69,7 @@ func (r *run) obey(cmd rundir.Command, answer func(rundir.Reply)) {
 
 func (r *run) carryOut(cmd rundir.Command, reply func(rundir.Reply)) {
 	switch cmd.Op {
+	case rundir.OpPing: // answered already
 	case rundir.OpResize:
 		r.resize(cmd, reply)
 	case rundir.OpCancel:
