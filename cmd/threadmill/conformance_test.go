@@ -164,11 +164,11 @@ func (s *service) idle(x engine.Execution) engine.Execution {
 // said waits until an entry holds a text.
 func (s *service) said(x engine.Execution, text string) {
 	s.Helper()
-	s.eventually(fmt.Sprintf("#%d says %q", x.Number, text), func() bool { return s.count(x, text) > 0 })
+	s.eventually(fmt.Sprintf("#%d says %q", x.Number, text), func() bool { return s.times(x, text) > 0 })
 }
 
-// count counts the answers and results that hold a text.
-func (s *service) count(x engine.Execution, text string) (n int) {
+// times counts the answers and results that hold a text.
+func (s *service) times(x engine.Execution, text string) (n int) {
 	s.Helper()
 	for _, en := range s.entries(x.ID) {
 		result := ""
@@ -214,7 +214,7 @@ func (s *service) succeeds(x engine.Execution) {
 func claudeAnswers(s *service) {
 	x := s.submit(map[string]any{"capability": "keyed", "text": "[do say hello there]", "once": true})
 	x = s.wait(x.ID)
-	if x.Status != engine.Succeeded || s.count(x, "hello there") != 1 {
+	if x.Status != engine.Succeeded || s.times(x, "hello there") != 1 {
 		s.Errorf("it ended as %s: %s", x.Status, x.Error)
 	}
 	if x.SessionRef == "" || x.Usage.OutputTokens == 0 || x.Usage.CostUSD == 0 {
@@ -230,7 +230,7 @@ func claudeQueues(s *service) {
 	s.said(x, "the third")
 	s.succeeds(x)
 	for _, text := range []string{"word30", "the second", "the third"} {
-		if n := s.count(x, text); n != 1 {
+		if n := s.times(x, text); n != 1 {
 			s.Errorf("%q was said %d times", text, n)
 		}
 	}
