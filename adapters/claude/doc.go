@@ -1,6 +1,6 @@
 // Package claude drives the Claude Code CLI: stream-json both ways, with the control
 // protocol that goes over the same pipes for permissions, questions and interrupts. It
-// knows this one CLI, as it was measured (docs/CLAUDE.md), and nothing of queues, chat
+// knows this one CLI, as it was measured (docs/CLAUDE_CODE.md), and nothing of queues, chat
 // or the service.
 //
 // A line that is read becomes an event (wire.go), an event becomes entries (teller.go
