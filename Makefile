@@ -37,7 +37,7 @@ setup: ## Install tmux where it is missing
 
 .PHONY: setup-test
 setup-test:
-	@deploy/setup.sh tmux cc
+	@deploy/setup.sh tmux cc chromium
 
 .PHONY: test
 test: setup-test ## Install what is missing, run all tests with the race detector
@@ -74,6 +74,10 @@ conformance: setup ## Drive real versions of Claude Code, from npm, through the 
 .PHONY: bench
 bench: setup ## Measure what docs/BENCHMARKS.md publishes
 	$(GO) test -tags bench -run TestBench -v -timeout 30m ./cmd/threadmill/
+
+.PHONY: screenshots
+screenshots: setup-test ## Take the pictures of docs/images again
+	THREADMILL_SCREENSHOTS=$(CURDIR)/docs/images $(GO) test -run TestScreenshots -count=1 ./cmd/threadmill/
 
 .PHONY: clean
 clean: ## Remove what was built

@@ -1,8 +1,9 @@
 #!/bin/sh
 # Installs what Go does not bring along, with the system's package manager, and only
-# what is missing: tmux for runs, a C compiler for the race detector of the tests.
+# what is missing: tmux for runs; for the tests a C compiler (race detector) and Chromium
+# (web page).
 #
-#   deploy/setup.sh tmux cc
+#   deploy/setup.sh tmux cc chromium
 set -eu
 
 say() { printf 'setup: %s\n' "$*" >&2; }
@@ -25,22 +26,39 @@ has_cc() {
 		"${CC:-cc}" -x c -o /dev/null - >/dev/null 2>&1
 }
 
+# has_chromium looks for what the tests look for.
+has_chromium() {
+	for browser in chromium chromium-browser google-chrome; do
+		command -v "$browser" >/dev/null 2>&1 && return 0
+	done
+	[ -x "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome" ] ||
+		[ -x /Applications/Chromium.app/Contents/MacOS/Chromium ]
+}
+
 has() {
 	case $1 in
 	cc) has_cc ;;
+	chromium) has_chromium ;;
 	*) command -v "$1" >/dev/null 2>&1 ;;
 	esac
 }
 
 install_debian() {
+	as_root env DEBIAN_FRONTEND=noninteractive apt-get update -q
 	packages=
 	for tool in "$@"; do
 		case $tool in
 		cc) packages="$packages gcc libc6-dev" ;;
+		chromium) # Ubuntu calls it otherwise
+			if apt-cache show chromium >/dev/null 2>&1; then
+				packages="$packages chromium"
+			else
+				packages="$packages chromium-browser"
+			fi
+			;;
 		*) packages="$packages $tool" ;;
 		esac
 	done
-	as_root env DEBIAN_FRONTEND=noninteractive apt-get update -q
 	# shellcheck disable=SC2086 # a list of words
 	as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $packages
 }

@@ -140,7 +140,7 @@ func (s *Server) endSession(w http.ResponseWriter, r *http.Request) {
 func (s *Server) cookie(r *http.Request, value string, lasts time.Duration) *http.Cookie {
 	secure := r.TLS != nil || strings.HasPrefix(r.Header.Get("Origin"), "https://") ||
 		strings.HasPrefix(s.hosts.origin, "https://") && strings.EqualFold("https://"+r.Host, s.hosts.origin)
-	return &http.Cookie{
+	return &http.Cookie{ //nolint:gosec // Secure where it can be: without https the browser would not send it
 		Name: sessionCookie, Value: value, Path: "/", MaxAge: int(lasts / time.Second),
 		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: secure,
 	}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"testing"
+
+	"github.com/threadmill/threadmill/bot/web/browsertest"
+)
+
+// signInLink is what `serve` prints for people.
+var signInLink = regexp.MustCompile(`http://\S+/#token=\S+`)
+
+// openPage opens the newest link that the service has printed, as a new user would.
+func (s *service) openPage() *browsertest.Browser {
+	s.Helper()
+	var link string
+	s.eventually("serve prints a link", func() bool {
+		links := signInLink.FindAllString(s.log.String(), -1)
+		if len(links) > 0 {
+			link = links[len(links)-1]
+		}
+		return link != ""
+	})
+	b := browsertest.Start(s, 1280, 800)
+	b.Open(link)
+	b.Until(`document.querySelector("#side") && !document.querySelector("#side").hidden`)
+	return b
+}
+
+// startDemo starts the demo agent by the page's form.
+func startDemo(b *browsertest.Browser, script string) {
+	b.Click("#side", "New run")
+	b.Until(`document.querySelector("#capability")`)
+	browsertest.Eval[bool](b, `(() => { const s = document.querySelector("#capability"); s.value = "demo"; s.dispatchEvent(new Event("change")); return true; })()`)
+	b.Type("#f-text", script+"\r")
+}
+
+// TestPage is a new user's first quarter of an hour, in one page that is never loaded
+// again, while the service is killed and comes back.
+func TestPage(t *testing.T) {
+	t.Parallel()
+	s := newService(t, "", nil)
+	s.start()
+	b := s.openPage()
+	if url := browsertest.Eval[string](b, "location.href"); regexp.MustCompile("token").MatchString(url) {
+		t.Errorf("the address still is %s", url)
+	}
+	browsertest.Eval[bool](b, "window.stayed = true")
+
+	startDemo(b, "say **hello** there; approve echo approved")
+	b.Sees(".assistant strong", "hello")
+	b.Click(".ask.open", "Allow")
+	b.Sees(".ask", "Allowed by web")
+	b.Sees(".tool", "echo approved")
+	b.Sees(".run:last-child .badge", "idle")
+
+	b.Type(".composer textarea", "lines 2000 50ms\r") // reply to the idle one
+	b.Sees(".assistant", "line 3")
+	b.Type(".composer textarea", "say steered\r") // and while it works
+	b.Sees(".waiting", "say steered")
+	b.Click(".card", "Log")
+	b.Sees(".log", "line 5")
+	b.Click(".card", "Cancel")
+	b.Sees(".run:last-child .card", "cancelled")
+	b.Sees(".run:last-child .card", "0 left")
+
+	b.Type(".composer textarea", "ask Tea? | yes | no\r") // reply to the finished one
+	b.Sees(".said", "resumed as #2")
+	b.Sees(".ask.question.open", "Tea?")
+	before := s.get("2")
+	s.kill()
+	b.Until(`!document.querySelector("#connection").hidden`)
+	b.Sees("#connection", "Reconnecting")
+	s.start()
+	b.Until(`document.querySelector("#connection").hidden`)
+	b.Click(".ask.open", "yes")
+	b.Sees(".ask.question", "Answered by web: yes")
+	b.Sees(".run:last-child .badge", "idle")
+	if n := browsertest.Eval[int](b, `document.querySelectorAll(".ask.question").length`); n != 1 {
+		t.Errorf("the question is shown %d times", n)
+	}
+	if after := s.get("2"); after.Pid != before.Pid || after.Pid == 0 {
+		t.Errorf("the agent's pid was %d and is %d", before.Pid, after.Pid)
+	}
+	if !browsertest.Eval[bool](b, "window.stayed === true") {
+		t.Error("the page was loaded again")
+	}
+	if p := b.Problems(); p != "" {
+		t.Errorf("the page has problems:\n%s", p)
+	}
+}
+
+// TestScreenshots makes the pictures of the documentation; `make screenshots` runs it.
+func TestScreenshots(t *testing.T) {
+	dir := os.Getenv("THREADMILL_SCREENSHOTS")
+	if dir == "" {
+		t.Skip("THREADMILL_SCREENSHOTS names no directory")
+	}
+	s := newService(t, "", nil)
+	s.start()
+	b := s.openPage()
+	for _, script := range []string{"say All 214 tests pass.", "fail The build machine is out of disk space", "lines 3000 1s"} {
+		startDemo(b, script)
+		b.Until(`document.querySelector(".run .talk .entry")`)
+	}
+	startDemo(b, "think The handler retries without a bound, so a slow disk becomes a storm.; tool ls; say I found the cause: `retry()` has **no upper bound**, so each failure doubles the load.; edit notes.md Retry at most five times, with a growing pause.; usage 0.42 18400; approve go test ./...")
+	b.Sees(".ask.open", "Allow")
+	b.Until(`document.querySelectorAll("#threads a").length === 4 && document.querySelector("#threads .asks")`)
+	shoot := func(name string) {
+		must(t, os.WriteFile(filepath.Join(dir, name+".png"), b.Screenshot(), 0o644))
+	}
+	b.Size(1280, 800)
+	shoot("desktop")
+	b.Dark(true)
+	shoot("dark")
+	b.Size(390, 800)
+	shoot("phone")
+	b.Dark(false)
+	for name, hash := range map[string]string{"list": "#/", "runs": "#/runs", "agents": "#/agents", "new": "#/new/tail-file"} {
+		b.Size(map[string]int{"list": 360}[name]+map[bool]int{true: 0, false: 1280}[name == "list"], 800)
+		browsertest.Eval[string](b, "location.hash = "+strconv.Quote(hash))
+		b.Until(`document.querySelector(".panel")`)
+		if os.Getenv("THREADMILL_SCREENSHOTS_ALL") != "" {
+			shoot(name)
+		}
+	}
+}
