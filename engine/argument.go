@@ -164,6 +164,10 @@ func fieldsOf(input json.RawMessage) (fields map[string]field, clean bool) {
 		clean = clean && !twice
 		fields[key] = f
 	}
+	_, err := d.Token() // the closing brace
+	if err != nil || len(bytes.TrimSpace(input[d.InputOffset():])) > 0 {
+		return nil, false
+	}
 	return fields, clean
 }
 

@@ -36,7 +36,8 @@ func RiskOf(ask agent.Ask, dir string) Risk {
 			return RiskHigh
 		}
 	}
-	if ask.Action == agent.ActionCommandRun && len(fields) == 0 && commandIsHigh(string(ask.Input), dir) {
+	list := strings.NewReplacer("[", " ", "]", " ", ",", " ") // some give a command word by word
+	if ask.Action == agent.ActionCommandRun && len(fields) == 0 && commandIsHigh(list.Replace(string(ask.Input)), dir) {
 		return RiskHigh
 	}
 	return risk

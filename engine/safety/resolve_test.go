@@ -24,19 +24,19 @@ func TestResolvePath(t *testing.T) {
 		}
 	}
 	for path, want := range map[string]string{
-		"src":                            filepath.Join(dir, "src"),
-		"src/new/file.go":                filepath.Join(dir, "src/new/file.go"),
-		"./src//x":                       filepath.Join(dir, "src/x"),
-		filepath.Join(dir, "src"):        filepath.Join(dir, "src"),
-		"out/file":                       filepath.Join(outside, "file"),
-		"out":                            outside,
-		"dangling":                       "",
-		"dangling/x":                     "",
-		"loop":                           "",
-		"src/../src":                     "",
+		"src":                             filepath.Join(dir, "src"),
+		"src/new/file.go":                 filepath.Join(dir, "src/new/file.go"),
+		"./src//x":                        filepath.Join(dir, "src/x"),
+		filepath.Join(dir, "src"):         filepath.Join(dir, "src"),
+		"out/file":                        filepath.Join(outside, "file"),
+		"out":                             outside,
+		"dangling":                        "",
+		"dangling/x":                      "",
+		"loop":                            "",
+		"src/../src":                      "",
 		filepath.Join(dir, "src") + "/..": "",
-		"":                               "",
-		"a\x00b":                         "",
+		"":                                "",
+		"a\x00b":                          "",
 	} {
 		got, ok := ResolvePath(dir, path)
 		if ok != (want != "") || ok && got != want {
