@@ -64,3 +64,34 @@ func ids(xs []Execution) string {
 	}
 	return strings.Join(out, " ")
 }
+
+func TestUnparked(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	for _, tt := range []struct {
+		name  string
+		after []time.Duration // of each queued one; 0: not parked
+		due   string
+		wait  time.Duration
+	}{
+		{"nothing", nil, "", lookAgain},
+		{"nothing parked", []time.Duration{0, 0}, "0 1", lookAgain},
+		{"one is due now", []time.Duration{-time.Second, time.Nanosecond}, "0", time.Nanosecond},
+		{"a parked one keeps nobody waiting", []time.Duration{time.Hour, 0}, "1", lookAgain},
+		{"the next one tells how long", []time.Duration{5 * time.Second, 3 * time.Second, 0}, "2", 3 * time.Second},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			all := queue(strings.Repeat("a:queued ", len(tt.after)))
+			for i, d := range tt.after {
+				if d != 0 {
+					all[i].NotBefore = new(now.Add(d))
+				}
+			}
+			due, wait := unparked(all, now)
+			if ids(due) != tt.due || wait != tt.wait {
+				t.Errorf("due %q in %v, want %q in %v", ids(due), wait, tt.due, tt.wait)
+			}
+		})
+	}
+}

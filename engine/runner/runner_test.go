@@ -163,6 +163,31 @@ func TestCancel(t *testing.T) {
 	}
 }
 
+// TestStoppedForAReason: a cancel that carries a reason ends a run that has failed, and
+// the run says why; one that comes a moment later does not change that.
+func TestStoppedForAReason(t *testing.T) {
+	t.Parallel()
+	g := newRig(t, "ignore-term", "sleep")
+	g.spec.KillGrace = rundir.Duration(300 * time.Millisecond)
+	g.start()
+	c := g.dial()
+	g.until("it sleeps", func() bool { return strings.Contains(g.log(), "asleep") })
+	g.do(c, rundir.Command{Op: rundir.OpCancel, By: "threadmill", Reason: agent.ReasonBudget, Why: "its budget is used up"})
+	g.do(c, rundir.Command{Op: rundir.OpCancel, By: "carol"})
+	res := g.end()
+	if res.Status != rundir.Failed || res.Reason != agent.ReasonBudget || res.Message != "its budget is used up" || res.Ended != 1 {
+		t.Errorf("result %+v", res)
+	}
+	entries := g.entries()
+	last := entries[len(entries)-1]
+	if last.Kind != agent.KindError || last.Failure == nil || last.Failure.Reason != agent.ReasonBudget {
+		t.Errorf("the last entry is %+v", last)
+	}
+	if !strings.Contains(g.log(), "its budget is used up") {
+		t.Error("the log does not say why")
+	}
+}
+
 func TestCancelEndsWhatRanAway(t *testing.T) {
 	t.Parallel()
 	g := newRig(t, "leave-holding", "ignore-term", "sleep")
