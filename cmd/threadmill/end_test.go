@@ -59,7 +59,7 @@ func TestEnds(t *testing.T) {
 	s.start()
 	tests := []struct {
 		capability string
-		cancelOn   string // cancel once this line is in the log
+		cancelOn   string // cancel once it has printed this line
 		force      bool
 		status     engine.Status
 		reason     agent.Reason
@@ -85,7 +85,7 @@ func TestEnds(t *testing.T) {
 			if tt.cancelOn != "" {
 				s.eventually("the log says "+tt.cancelOn, func() bool {
 					b, _ := os.ReadFile(filepath.Join(s.dir(x.ID), "output.log"))
-					return strings.Contains(string(b), tt.cancelOn)
+					return strings.Contains(string(b), "[stdout] "+tt.cancelOn+"\n") // not the command that will say it
 				})
 				s.call("POST", "/api/executions/"+x.ID+"/cancel", map[string]any{"force": tt.force}, nil)
 			}
