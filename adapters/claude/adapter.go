@@ -86,9 +86,13 @@ func (Adapter) Start(ctx context.Context, job agent.Job, rt agent.Runtime) (agen
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("start Claude Code: %w", ctx.Err())
 	}
+	first, err := firstMessage(job)
+	if err != nil {
+		return nil, fmt.Errorf("start Claude Code: %w", err)
+	}
 	proc, err := rt.Start(agent.Command{Argv: plan.argv, Dir: job.Dir, Env: plan.env, Stdin: true})
 	if err != nil {
 		return nil, fmt.Errorf("start Claude Code: %w", err)
 	}
-	return newSession(proc, rt, job), nil
+	return newSession(proc, rt, job, first), nil
 }

@@ -95,7 +95,8 @@ type options struct {
 func optionsOf(values map[string]any) (o options, err error) {
 	text := func(to *string, v any) (ok bool) { *to, ok = v.(string); return ok }
 	for _, name := range slices.Sorted(maps.Keys(values)) {
-		v, ok := values[name], true
+		v := values[name]
+		var ok bool
 		switch name {
 		case "model":
 			ok = text(&o.model, v)

@@ -112,7 +112,8 @@ func TestMessageNames(t *testing.T) {
 	if a == b || a == messageUUID("xm", "1") || a != messageUUID("x", "m1") || !uuidForm.MatchString(a) {
 		t.Errorf("names %s and %s", a, b)
 	}
-	if newUUID() == newUUID() || !uuidForm.MatchString(newUUID()) {
+	one, other := newUUID(), newUUID()
+	if one == other || !uuidForm.MatchString(one) {
 		t.Error("names of sessions are not unique UUIDs")
 	}
 }

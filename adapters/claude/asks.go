@@ -13,6 +13,9 @@ import (
 // canUseTool is the one request of the CLI that is known here.
 const canUseTool = "can_use_tool"
 
+// maxAskInput is how long arguments may be so that whoever decides sees all of them.
+const maxAskInput = 1 << 20
+
 // The verdicts.
 const (
 	allow = "allow"
@@ -31,6 +34,7 @@ type asks map[string]*ask
 type ask struct {
 	entry   agent.Entry
 	input   json.RawMessage // as received
+	cut     bool            // it is shown shortened
 	toolUse string
 }
 
@@ -55,6 +59,10 @@ func (a asks) opened(e *evAsk) []agent.Entry {
 	x.entry = agent.Entry{
 		Kind: agent.KindApproval, ID: e.RequestID, Content: subject(r.Input, r.Text), Meta: askMeta(e),
 		Ask: &agent.Ask{State: agent.AskOpen, Tool: r.Tool, Action: actionOf(r.Tool), Input: r.Input},
+	}
+	if len(r.Input) > maxAskInput {
+		x.cut, x.entry.Meta["shortened"] = true, true
+		x.entry.Ask.Input, x.entry.Ask.Shortened = shorten(r.Input), true
 	}
 	switch r.Tool {
 	case toolQuestion:
@@ -146,7 +154,7 @@ func (a asks) overtaken(toolUse string) []agent.Entry {
 	return nil
 }
 
-var errNotAsked = errors.New("Claude Code does not ask this, or no longer")
+var errNotAsked = errors.New("the agent does not ask this, or no longer")
 
 // answer is the CLI's form of a decision.
 func (x *ask) answer(d agent.Decision) (*verdict, error) {
@@ -158,6 +166,9 @@ func (x *ask) answer(d agent.Decision) (*verdict, error) {
 	}
 	input := x.input
 	if len(d.ModifiedInput) > 0 {
+		if x.cut {
+			return nil, errors.New("its arguments are too long to be shown whole, so they cannot be changed; deny it and say what to do instead")
+		}
 		if !isObject(d.ModifiedInput) {
 			return nil, errors.New("the changed arguments are no JSON object")
 		}

@@ -29,6 +29,7 @@ func TestRealCLI(t *testing.T) {
 }
 
 func conform(t *testing.T, binary string) {
+	t.Helper()
 	api := httptest.NewServer(&fakeapi.Server{})
 	defer api.Close()
 	home := t.TempDir()

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -192,9 +193,7 @@ func (f *fake) finish(end object) {
 		"api_error_status": nil, "total_cost_usd": 0.001 * float64(f.n),
 		"modelUsage": object{"claude-test": object{"inputTokens": 100 * f.n, "outputTokens": 20 * f.n, "costUSD": 0.001 * float64(f.n)}},
 	}
-	for key, value := range end {
-		result[key] = value
-	}
+	maps.Copy(result, end)
 	f.failed = result["is_error"] == true
 	f.say(result)
 }
@@ -206,7 +205,9 @@ func (f *fake) remember(text string) {
 		panic(err)
 	}
 	defer out.Close()
-	out.Write(append(line, '\n'))
+	if _, err := out.Write(append(line, '\n')); err != nil {
+		panic(err)
+	}
 }
 
 // play does what a message says and returns what is special about its result.

@@ -79,16 +79,16 @@ func (p *player) said(line string) {
 	p.told = append(p.told, p.teller.turn.news()...)
 }
 
-func readTranscript(t testing.TB, path string) (lines []recorded) {
-	t.Helper()
+func readTranscript(tb testing.TB, path string) (lines []recorded) {
+	tb.Helper()
 	data, err := os.ReadFile(path)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	for line := range bytes.Lines(data) {
 		var r recorded
 		if err := json.Unmarshal(line, &r); err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		lines = append(lines, r)
 	}

@@ -7,8 +7,8 @@ import (
 )
 
 var (
-	errGone    = errors.New("Claude Code has ended")
-	errClosing = errors.New("Claude Code was asked to end and takes nothing more")
+	errGone    = errors.New("the agent has ended")
+	errClosing = errors.New("the agent was asked to end and takes nothing more")
 )
 
 // outbox is the lines that wait to be written. Nobody who adds one waits for the CLI to

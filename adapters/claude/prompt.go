@@ -8,8 +8,12 @@ import (
 	"strings"
 )
 
-// maxImage is the largest picture that the API takes.
-const maxImage = 5 << 20
+// What the API takes: a picture, and all pictures of a message (its requests may have
+// 32 MB, and base64 makes four bytes of three).
+const (
+	maxImage  = 5 << 20
+	maxImages = 20 << 20
+)
 
 type textBlock struct {
 	Type string `json:"type"`
@@ -31,8 +35,10 @@ type imageSource struct {
 func userMessage(uuid, text string, files []string, priority string) ([]byte, error) {
 	var blocks []any
 	var named []string
+	room := maxImages
 	for _, file := range files {
-		if b, ok := image(file); ok {
+		if b, ok := image(file); ok && len(b.Source.Data) <= room {
+			room -= len(b.Source.Data)
 			blocks = append(blocks, b)
 		} else {
 			named = append(named, "- "+file)

@@ -45,21 +45,32 @@ type said struct {
 	told  []agent.Entry // what there is to say where it is no event
 }
 
-func newSession(proc agent.Process, rt agent.Runtime, job agent.Job) *session {
+// opening is the first message, where there is one.
+type opening struct {
+	uuid string
+	line []byte
+}
+
+func firstMessage(job agent.Job) (opening, error) {
+	if job.Prompt == "" && len(job.Attachments) == 0 {
+		return opening{}, nil
+	}
+	uuid := messageUUID(job.ExecutionID, promptID+job.SessionRef)
+	line, err := userMessage(uuid, job.Prompt, job.Attachments, "")
+	return opening{uuid: uuid, line: line}, err
+}
+
+func newSession(proc agent.Process, rt agent.Runtime, job agent.Job, first opening) *session {
 	s := &session{
 		proc: proc, rt: rt, job: job, entries: make(chan agent.Entry, 16), out: newOutbox(),
 		gone: make(chan struct{}), written: make(chan struct{}),
 		teller: newTeller(job.Dir, time.Now), replies: map[string]chan string{},
 	}
-	var uuid string
-	if job.Prompt != "" || len(job.Attachments) > 0 {
-		uuid = messageUUID(job.ExecutionID, promptID+job.SessionRef)
-		if line, err := userMessage(uuid, job.Prompt, job.Attachments, ""); err == nil {
-			_, _ = s.out.put(line) // a new outbox takes it
-		}
+	if first.line != nil {
+		_, _ = s.out.put(first.line) // a new outbox takes it
 	}
 	go s.write()
-	go s.run(uuid)
+	go s.run(first.uuid)
 	return s
 }
 
@@ -280,7 +291,7 @@ func (s *session) understand(line []byte, tooLong bool) said {
 // run tells what happens, to the end. uuid names the first message.
 func (s *session) run(uuid string) {
 	defer close(s.entries)
-	s.yield(s.teller.started(s.proc.Pid(), uuid))
+	s.yield(s.locked(func() []agent.Entry { return s.teller.started(s.proc.Pid(), uuid) }))
 	lines := make(chan said)
 	go s.read(lines)
 	s.follow(lines)

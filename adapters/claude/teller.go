@@ -128,18 +128,21 @@ func (t *teller) init(e *evInit) []agent.Entry {
 		return told
 	}
 	t.model = e.Model
-	text := fmt.Sprintf("Claude Code %s with %s, permission mode %s.", e.Version, e.Model, e.Mode)
-	for _, s := range e.Servers {
-		if s.Status == "failed" || s.Status == "needs-auth" {
-			text += fmt.Sprintf(" MCP server %s: %s.", s.Name, s.Status)
-		}
-	}
+	text := fmt.Sprintf("Claude Code %s with %s, permission mode %s.%s", e.Version, e.Model, e.Mode, e.trouble())
 	meta := map[string]any{"model": e.Model, "version": e.Version, "permissionMode": e.Mode, "sessionId": e.SessionID}
 	return append(told, agent.Entry{Kind: agent.KindSystem, Content: text, Meta: meta})
 }
 
-// synthetic is the model of messages that the CLI makes itself.
-const synthetic = "<synthetic>"
+// trouble names the MCP servers that do not work.
+func (e *evInit) trouble() string {
+	var b strings.Builder
+	for _, s := range e.Servers {
+		if s.Status == "failed" || s.Status == "needs-auth" {
+			fmt.Fprintf(&b, " MCP server %s: %s.", s.Name, s.Status)
+		}
+	}
+	return b.String()
+}
 
 // assistant takes blocks of an answer. What a sub-agent says stays with the call that
 // asked for it; what it does is shown.
@@ -227,6 +230,7 @@ func (t *teller) verdict(e *evResult) []agent.Entry {
 		t.failed = t.failureOf(e)
 		return []agent.Entry{t.failed.entry()}
 	}
+	t.limit = nil // whatever it was, it is over
 	return nil
 }
 

@@ -202,7 +202,7 @@ func TestToolResults(t *testing.T) {
 	}{
 		{
 			"Bash", `{"command":"make"}`, "Exit code 2\nboom", `"Error: Exit code 2"`, true,
-			agent.Tool{Action: agent.ActionCommandRun, Status: agent.ToolFailed, Command: "make", ExitCode: ptr(2), Result: "Exit code 2\nboom"},
+			agent.Tool{Action: agent.ActionCommandRun, Status: agent.ToolFailed, Command: "make", ExitCode: new(2), Result: "Exit code 2\nboom"},
 		},
 		{
 			"Bash", `{"command":"make"}`, "denied", `"x"`, true,
@@ -226,8 +226,6 @@ func TestToolResults(t *testing.T) {
 		}
 	}
 }
-
-func ptr(n int) *int { return &n }
 
 // A tool's arguments can be a whole file: an entry has the beginning of it.
 func TestLongInputIsCut(t *testing.T) {
@@ -269,6 +267,16 @@ func TestAnswers(t *testing.T) {
 		if err != nil || string(got) != c.want {
 			t.Errorf("%+v is answered %s (%v), want %s", c.d, got, err, c.want)
 		}
+	}
+	huge := open("Write", fmt.Sprintf(`{"file_path":"f","content":%q}`, strings.Repeat("x", maxAskInput)))
+	if len(huge.entry.Ask.Input) > maxInput || huge.entry.Meta["shortened"] != true {
+		t.Errorf("huge arguments are shown in %d bytes", len(huge.entry.Ask.Input))
+	}
+	if v, err := huge.answer(agent.Decision{Allow: true}); err != nil || len(v.Input) < maxAskInput {
+		t.Errorf("huge arguments are not allowed as they are (%v)", err)
+	}
+	if _, err := huge.answer(agent.Decision{Allow: true, ModifiedInput: json.RawMessage(`{}`)}); err == nil {
+		t.Error("arguments that nobody saw whole are changed")
 	}
 	for _, bad := range []string{"[]", "{", `"x"`, "null"} {
 		if v, err := bash.answer(agent.Decision{Allow: true, ModifiedInput: json.RawMessage(bad)}); err == nil {

@@ -172,9 +172,7 @@ func parse(line []byte) (event any, err error) {
 	if !json.Valid(line) {
 		return nil, errNotJSON
 	}
-	if json.Unmarshal(line, &head) != nil {
-		return nil, nil // no object
-	}
+	_ = json.Unmarshal(line, &head) // what is no object has no type
 	kind, _ := head.Type.(string)
 	if sub, ok := head.Subtype.(string); ok && kind == "system" {
 		kind += "/" + sub

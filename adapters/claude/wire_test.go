@@ -13,10 +13,10 @@ import (
 	"github.com/threadmill/threadmill/engine/agent"
 )
 
-func writeFile(t testing.TB, path, content string) {
-	t.Helper()
+func writeFile(tb testing.TB, path, content string) {
+	tb.Helper()
 	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 }
 

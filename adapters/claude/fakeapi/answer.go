@@ -72,7 +72,7 @@ func usage(out int) map[string]any {
 	}
 }
 
-func (a *answer) message(content any, stop any, out int) map[string]any {
+func (a *answer) message(content, stop any, out int) map[string]any {
 	return map[string]any{
 		"id": a.id, "type": "message", "role": "assistant", "model": a.model, "content": content,
 		"stop_reason": stop, "stop_sequence": nil, "usage": usage(out),

@@ -52,19 +52,19 @@ func (s *Server) Seen() []string {
 // ServeHTTP answers a request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost || !strings.HasSuffix(r.URL.Path, "/v1/messages") {
-		refuse(w, http.StatusNotFound, "not_found_error")
+		refuse(w, http.StatusNotFound)
 		return
 	}
 	var in conversation
 	if err := json.NewDecoder(io.LimitReader(r.Body, maxRequest)).Decode(&in); err != nil {
-		refuse(w, http.StatusBadRequest, "invalid_request_error")
+		refuse(w, http.StatusBadRequest)
 		return
 	}
 	order := in.order()
 	s.note(order)
 	if status, ok := order.refusal(); ok {
 		order.limit(w.Header())
-		refuse(w, status, kinds[status])
+		refuse(w, status)
 		return
 	}
 	a := &answer{w: w, r: r, stream: in.Stream, model: in.Model, id: fmt.Sprintf("msg_%d", s.ids.Add(1))}
@@ -77,16 +77,34 @@ func (s *Server) note(o order) {
 	s.seen = append(s.seen, o.word+" "+o.rest)
 }
 
-var kinds = map[int]string{
-	400: "invalid_request_error", 401: "authentication_error", 403: "permission_error", 404: "not_found_error",
-	429: "rate_limit_error", 500: "api_error", 529: "overloaded_error",
+// kindOf names an error by its status.
+func kindOf(status int) string {
+	switch status {
+	case http.StatusUnauthorized:
+		return "authentication_error"
+	case http.StatusForbidden:
+		return "permission_error"
+	case http.StatusNotFound:
+		return "not_found_error"
+	case http.StatusTooManyRequests:
+		return "rate_limit_error"
+	case statusOverloaded:
+		return "overloaded_error"
+	}
+	if status >= http.StatusInternalServerError {
+		return "api_error"
+	}
+	return "invalid_request_error"
 }
 
-func refuse(w http.ResponseWriter, status int, kind string) {
+// statusOverloaded is the API's own.
+const statusOverloaded = 529
+
+func refuse(w http.ResponseWriter, status int) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(map[string]any{ // the client may have gone
-		"type": "error", "error": map[string]string{"type": kind, "message": "refused as the message said"},
+		"type": "error", "error": map[string]string{"type": kindOf(status), "message": "refused as the message said"},
 	})
 }
 
