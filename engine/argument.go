@@ -58,6 +58,12 @@ func formsOf(action agent.Action) []argumentForm {
 
 // argumentOf finds the argument of an ask by an execution that works in dir.
 func argumentOf(ask agent.Ask, dir string) argument {
+	arg := shownArgument(ask, dir)
+	arg.unsure = arg.unsure || ask.Shortened
+	return arg
+}
+
+func shownArgument(ask agent.Ask, dir string) argument {
 	whole := argument{kind: argData, text: compact(ask.Input)}
 	if ask.Action == agent.ActionCommandRun {
 		whole.kind = argCommand

@@ -127,7 +127,7 @@ func ruleFrom(a Approval, x Execution, keep Remember) (Rule, error) {
 	r.complete(a.Ask.Tool, arg, x.Dir)
 	switch {
 	case r.Decision == Allow && arg.unsure:
-		return r, Errorf(CodeInvalid, "which file this is about cannot be told for sure (it has \"..\" in its path, or a link that leads nowhere): allow it without remembering")
+		return r, Errorf(CodeInvalid, "what this is about cannot be told for sure (a path with \"..\", a link that leads nowhere, or too much to be shown): allow it without remembering")
 	case len(r.Tool) > maxPattern || len(r.Match) > maxPattern:
 		return r, Errorf(CodeInvalid, "this is too long to be remembered exactly: give a shorter pattern to match, or do not remember it")
 	case !r.matches(a.Ask.Tool, arg):
@@ -160,7 +160,7 @@ func (r *Rule) complete(tool string, arg argument, dir string) {
 		r.Tool = quoteGlob(tool)
 	}
 	switch {
-	case r.Match == "" && arg.unsure:
+	case r.Match == "" && arg.text == "" && len(arg.also) > 0:
 		r.Match = quoteGlob(arg.also[0])
 	case r.Match == "":
 		r.Match = quoteGlob(arg.text)

@@ -81,8 +81,8 @@ func decisions(p *player) map[string][]agent.Decision {
 	return out
 }
 
-// told waits until a runner was told what was decided about an ask.
-func (f *fixture) told(p *player, askID string) agent.Decision {
+// decided waits until a runner was told what was decided about an ask.
+func (f *fixture) decided(p *player, askID string) agent.Decision {
 	f.Helper()
 	f.until(p.spec.ExecutionID, func(engine.Execution) bool { return len(decisions(p)[askID]) > 0 })
 	return decisions(p)[askID][0]
@@ -98,7 +98,7 @@ func TestARuleDecides(t *testing.T) {
 	x := f.submit(engine.Request{Text: "1"})
 	p := f.started()
 	p.says(asking("a", "make all"), asking("b", "make all; rm -rf ."), activity(agent.Approval))
-	if d := f.told(p, "a"); !d.Allow || d.By != "rule "+rule.ID {
+	if d := f.decided(p, "a"); !d.Allow || d.By != "rule "+rule.ID {
 		t.Errorf("the runner was told %+v", d)
 	}
 	decided := f.approval(x.ID, "a", agent.AskDecided)
@@ -126,7 +126,7 @@ func TestADenyingRuleStandsAbove(t *testing.T) {
 	f.submit(engine.Request{Text: "1"})
 	p := f.started()
 	p.says(asking("a", "make push"))
-	if d := f.told(p, "a"); d.Allow || d.By != "rule "+deny.ID || d.Message != "because" {
+	if d := f.decided(p, "a"); d.Allow || d.By != "rule "+deny.ID || d.Message != "because" {
 		t.Errorf("the runner was told %+v", d)
 	}
 }
@@ -152,7 +152,7 @@ func TestRulesAfterARestart(t *testing.T) {
 	}
 	for range 2 {
 		f.restart()
-		if d := f.told(p, "a"); d.By != "rule "+rule.ID {
+		if d := f.decided(p, "a"); d.By != "rule "+rule.ID {
 			t.Errorf("the runner was told %+v", d)
 		}
 		f.stop()
@@ -181,7 +181,7 @@ func TestWhatARuleIsNotAbout(t *testing.T) {
 	here := f.submit(engine.Request{Text: "2"})
 	q := f.started()
 	q.says(asking("run", "make lint"), asking("a", "make test"))
-	f.told(q, "a")
+	f.decided(q, "a")
 	f.approval(here.ID, "run", agent.AskOpen)
 	f.pass(time.Hour)
 	q.says(asking("late", "make test"))
@@ -205,7 +205,7 @@ func TestANewRuleDecidesWhatIsOpen(t *testing.T) {
 	p := f.started()
 	p.says(agent.Entry{Kind: agent.KindStatus, Status: &agent.Status{SessionRef: "s-1"}}, asking("a", "make a"), asking("b", "make b"), asking("c", "ls"))
 	f.decide(f.approval(x.ID, "a", agent.AskOpen), agent.Decision{Allow: true, By: "ann"}, &engine.Remember{Scope: engine.ScopeSession, Match: "make ?"})
-	f.told(p, "b")
+	f.decided(p, "b")
 	f.approval(x.ID, "c", agent.AskOpen)
 	if r := f.rules()[0]; r.Subject != "s-1" || r.Uses != 1 {
 		t.Errorf("the rule is %+v", r)

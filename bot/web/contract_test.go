@@ -360,7 +360,7 @@ func (b *bench) remembered() engine.Rule {
 func everyEntry() []agent.Entry {
 	code := 0
 	ask := func(questions ...agent.Question) *agent.Ask {
-		return &agent.Ask{State: agent.AskOpen, Questions: questions, Reminders: 1}
+		return &agent.Ask{State: agent.AskOpen, Questions: questions, Reminders: 1, Shortened: true}
 	}
 	return []agent.Entry{
 		{Kind: agent.KindSystem, Content: "s", Meta: map[string]any{"model": "m"}},

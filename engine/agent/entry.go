@@ -102,6 +102,7 @@ type Ask struct {
 	Tool      string          `json:"tool,omitempty"` // approval: the tool's name
 	Action    Action          `json:"action,omitempty"`
 	Input     json.RawMessage `json:"input,omitempty"`     // approval: the tool's arguments
+	Shortened bool            `json:"shortened,omitempty"` // Input is not the whole of it: no rule can allow that
 	Questions []Question      `json:"questions,omitempty"` // question: at least one
 	Deadline  *time.Time      `json:"deadline,omitempty"`
 	Reminders int             `json:"reminders,omitempty"` // how many deadlines have passed; it is asked again at each
