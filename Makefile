@@ -48,7 +48,7 @@ lint: $(GOLANGCI) $(DEADCODE) ## Check style, budgets, the import graph, both sy
 	$(GOLANGCI) run
 	GOOS=darwin $(GO) vet ./...
 	$(GO) mod tidy -diff
-	@dead=$$($(DEADCODE) -test -tags soak,bench ./...) && test -z "$$dead" || { echo "$$dead"; exit 1; }
+	@dead=$$($(DEADCODE) -test -tags soak,bench,conformance ./...) && test -z "$$dead" || { echo "$$dead"; exit 1; }
 
 .PHONY: fmt
 fmt: $(GOLANGCI) ## Format the code as lint wants it

@@ -125,7 +125,7 @@ func benchMany(b *table) {
 			})
 		})
 	}
-	s.eventually("all are running", func() bool { return s.count(engine.Running) == executions })
+	s.eventually("all are running", func() bool { return s.inStatus(engine.Running) == executions })
 	time.Sleep(30 * time.Second) // they all write by now
 	watch := func(yes bool) { mu.Lock(); on = yes; mu.Unlock() }
 	before := cpu(b, s.cmd.Process.Pid)
@@ -147,7 +147,7 @@ func benchRestart(b *table) {
 	for range executions {
 		s.submit(map[string]any{"capability": "demo", "text": "lines 100000 100ms"})
 	}
-	s.eventually("all are running", func() bool { return s.count(engine.Running) == executions })
+	s.eventually("all are running", func() bool { return s.inStatus(engine.Running) == executions })
 	var took []float64
 	for range rounds {
 		s.kill()

@@ -178,7 +178,7 @@ func benchDispatch(b *table) {
 		must(b, tmux("new-session", "-d", "sleep", "3600").Run())
 		s.submit(map[string]any{"capability": "sleeps"})
 	}
-	s.eventually("all are running", func() bool { return s.count(engine.Running) == 100 })
+	s.eventually("all are running", func() bool { return s.inStatus(engine.Running) == 100 })
 	measure("100 sessions alive")
 }
 
@@ -198,8 +198,8 @@ func (s *service) stamped(file string) time.Time {
 	return time.Unix(0, at)
 }
 
-// count is how many executions have a status.
-func (s *service) count(status engine.Status) int {
+// inStatus is how many executions have a status.
+func (s *service) inStatus(status engine.Status) int {
 	s.Helper()
 	var page []engine.Execution
 	s.call("GET", "/api/executions?pageSize=200&status="+string(status), nil, &page)
