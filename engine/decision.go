@@ -53,7 +53,7 @@ func (e *Engine) Decide(ctx context.Context, id string, d agent.Decision, keep *
 	}
 	if s.Rule != nil {
 		if err := e.applyRules(ctx, ApprovalFilter{}); err != nil {
-			e.log.Error("a new rule could not be applied to what was open", "rule", s.Rule.ID, "error", err)
+			e.log.ErrorContext(ctx, "a new rule could not be applied to what was open", "rule", s.Rule.ID, "error", err)
 		}
 	}
 	_, err = e.answered(ctx, s.Command, answer)
@@ -230,7 +230,7 @@ func (e *Engine) decideByRule(ctx context.Context, a Approval) error {
 		s.UsedRule = r.ID
 		s.Audit[0].Detail["rule"] = r.ID
 		if a, err = e.store.Decide(ctx, s); err == nil {
-			e.log.Info("a rule decided", "rule", r.ID, "decision", r.Decision, "approval", a.ID, "execution", x.ID)
+			e.log.InfoContext(ctx, "a rule decided", "rule", r.ID, "decision", r.Decision, "approval", a.ID, "execution", x.ID)
 			if live := e.run(x.ID); live != nil {
 				live.orders.ring()
 			}

@@ -144,7 +144,7 @@ func allowsCommand(pattern glob, command string) bool {
 	}
 	spelt := pattern.literal()
 	refuse := isShell
-	if strings.ContainsFunc(spelt, func(c rune) bool { return c < 0x80 && isShell(byte(c)) }) {
+	if slices.ContainsFunc([]byte(spelt), isShell) {
 		refuse = func(c byte) bool { return isShell(c) || c == '"' || c == '\'' }
 	}
 	return parents(command) <= parents(spelt) && pattern.match(command, refuse)

@@ -151,7 +151,7 @@ func (e *Engine) warn(ctx context.Context, x Execution, l BudgetLine) error {
 	if err != nil || !first {
 		return err
 	}
-	e.log.Warn("a budget is nearly used up", "scope", l.Scope, "id", l.ID, "execution", x.ID, "number", x.Number, "spent_usd", l.SpentUSD, "cap_usd", l.CapUSD)
+	e.log.WarnContext(ctx, "a budget is nearly used up", "scope", l.Scope, "id", l.ID, "execution", x.ID, "number", x.Number, "spent_usd", l.SpentUSD, "cap_usd", l.CapUSD)
 	e.watchers.ring(x.ID)
 	return nil
 }
@@ -174,7 +174,7 @@ func (e *Engine) stopSpending(ctx context.Context, r *run, x Execution, l Budget
 		return err
 	}
 	if created {
-		e.log.Warn("a run is stopped: a budget is used up", "scope", l.Scope, "id", l.ID, "execution", x.ID, "number", x.Number, "spent_usd", l.SpentUSD, "cap_usd", l.CapUSD)
+		e.log.WarnContext(ctx, "a run is stopped: a budget is used up", "scope", l.Scope, "id", l.ID, "execution", x.ID, "number", x.Number, "spent_usd", l.SpentUSD, "cap_usd", l.CapUSD)
 	}
 	if r.overspent.CompareAndSwap(false, true) {
 		r.orders.ring()
@@ -208,7 +208,7 @@ func (e *Engine) overspent(ctx context.Context, c Change) (Change, error) {
 func (e *Engine) enforce(ctx context.Context) {
 	for _, r := range e.runs() {
 		if _, err := e.checkRun(ctx, r, false); err != nil && ctx.Err() == nil {
-			e.log.Error("the budgets of a run could not be checked", "execution", r.id, "number", r.number, "error", err)
+			e.log.ErrorContext(ctx, "the budgets of a run could not be checked", "execution", r.id, "number", r.number, "error", err)
 		}
 	}
 }
@@ -299,7 +299,7 @@ func (e *Engine) ExtendBudget(ctx context.Context, q ExtendRequest) ([]BudgetLin
 		return nil, err
 	}
 	if created {
-		e.log.Info("a budget was extended", "scope", x.Scope, "id", x.ID, "usd", x.USD, "by", x.By)
+		e.log.InfoContext(ctx, "a budget was extended", "scope", x.Scope, "id", x.ID, "usd", x.USD, "by", x.By)
 	}
 	return e.extended(ctx, cat, x)
 }
