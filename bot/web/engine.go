@@ -14,7 +14,6 @@ type Engine interface {
 	Output
 	Tasks
 	Approvals
-	Rules
 	Budgets
 	Catalog
 	Insight
@@ -52,8 +51,9 @@ type Tasks interface {
 	StopTask(ctx context.Context, id, by string) (engine.Execution, error)
 }
 
-// Approvals keeps what agents wait for.
+// Approvals keeps what agents wait for, and what was decided for good.
 type Approvals interface {
+	Rules
 	Approvals(ctx context.Context, f engine.ApprovalFilter) ([]engine.Approval, error)
 	Approval(ctx context.Context, id string) (engine.Approval, error)
 	Decide(ctx context.Context, id string, d agent.Decision, keep *engine.Remember) (engine.Approval, error)
