@@ -50,10 +50,13 @@ func TestPage(t *testing.T) {
 	}
 	browsertest.Eval[bool](b, "window.stayed = true")
 
-	startDemo(b, "say **hello** there; approve echo approved")
+	startDemo(b, "say **hello** there; approve echo approved; approve echo approved")
 	b.Sees(".assistant strong", "hello")
+	b.Sees(".ask.open .risk", "risk")
+	b.Until(`(() => { const s = document.querySelector(".ask.open select:enabled"); if (s) s.selectedIndex = 1; return s; })()`) // in this run
 	b.Click(".ask.open", "Allow")
-	b.Sees(".ask", "Allowed by web")
+	b.Sees(".talk", "Allowed by web")
+	b.Sees(".ask", "Allowed by rule") // which answers the second one
 	b.Sees(".tool", "echo approved")
 	b.Sees(".run:last-child .badge", "idle")
 
@@ -102,11 +105,16 @@ func TestScreenshots(t *testing.T) {
 	s := newService(t, "", nil)
 	s.start()
 	b := s.openPage()
-	for _, script := range []string{"say All 214 tests pass.", "fail The build machine is out of disk space", "lines 3000 1s"} {
-		startDemo(b, script)
+	show := func(title, script string) {
+		s.submit(map[string]any{"capability": "demo", "title": title, "text": script})
+		b.Sees("#threads", title)
+		browsertest.Eval[bool](b, `document.querySelector("#threads a").click() ?? true`)
 		b.Until(`document.querySelector(".run .talk .entry")`)
 	}
-	startDemo(b, "think The handler retries without a bound, so a slow disk becomes a storm.; tool ls; say I found the cause: `retry()` has **no upper bound**, so each failure doubles the load.; edit notes.md Retry at most five times, with a growing pause.; usage 0.42 18400; approve go test ./...")
+	show("Run the tests of the parser", "say All 214 tests pass.")
+	show("Nightly build", "fail The build machine is out of disk space")
+	show("Watch the deployment", "lines 3000 1s")
+	show("Why do uploads time out?", "think The handler retries without a bound, so a slow disk becomes a storm.; tool ls; say I found the cause: `retry()` has **no upper bound**, so each failure doubles the load.; edit notes.md Retry at most five times, with a growing pause.; usage 0.42 18400; approve go test ./...")
 	b.Sees(".ask.open", "Allow")
 	b.Until(`document.querySelectorAll("#threads a").length === 4 && document.querySelector("#threads .asks")`)
 	shoot := func(name string) {

@@ -13,7 +13,9 @@ export function ask(e, approval) {
   const decision = a.decision ?? approval?.decision;
   const question = e.kind === "question";
   const box = h("section", { class: `entry ask ${question ? "question" : "approval"} ${state}`, "aria-label": question ? "A question" : "A permission" });
-  box.append(h("p", { class: "title" }, question ? "The agent asks" : `The agent wants to use ${line(a.tool, 60) || "a tool"}`));
+  const risk = approval?.risk;
+  box.append(h("p", { class: "title" }, question ? "The agent asks" : `The agent wants to use ${line(a.tool, 60) || "a tool"}`,
+    risk && state === "open" && h("span", { class: "badge risk " + risk }, risk + " risk")));
   if (e.content && !repeats(e.content, a)) box.append(...body(e.content));
   if (!question && a.input) box.append(codeBlock(limited(pretty(main(a.input)))));
   if (state === "open") box.append(question ? answers(a, approval) : decide(a, approval));
@@ -43,15 +45,22 @@ async function send(box, approval, decision) {
   }
 }
 
+// How long a decision holds, for the same tool with the same arguments.
+const memories = [["only this time"], ["in this run", "run", "forever"], ["in this session", "session", "forever"], ["in this project, for 8 hours", "project", "8h"],
+  ["in this project, always", "project", "forever"], ["in all my runs, for 8 hours", "user", "8h"]];
+
 function decide(a, approval) {
   const box = h("div", { class: "decide" });
   const off = !approval;
   const more = h("div", { class: "extra" });
+  const remember = h("select", { "aria-label": "Remember it", disabled: off }, memories.map(([label, scope, persist]) => h("option", { value: scope ? JSON.stringify({ scope, persist }) : "" }, label)));
+  const kept = () => (remember.value ? JSON.parse(remember.value) : {});
   const button = (label, kind, onclick) => h("button", { type: "button", class: kind, disabled: off, onclick }, label);
   box.append(h("div", { class: "buttons" },
-    button("Allow", "primary", () => send(box, approval, { decision: "allow" })),
-    button("Deny", "danger", () => send(box, approval, { decision: "deny" })),
-    button("Deny…", "", () => show(more, reason(box, approval))),
+    button("Allow", "primary", () => send(box, approval, { decision: "allow", ...kept() })),
+    button("Deny", "danger", () => send(box, approval, { decision: "deny", ...kept() })),
+    remember, h("span", { class: "gap" }),
+    button("Deny with a reason…", "", () => show(more, reason(box, approval))),
     button("Change…", "", () => show(more, change(box, approval, a.input)))), more);
   return box;
 }

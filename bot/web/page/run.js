@@ -171,12 +171,12 @@ export class Run {
     const use = this.usage ?? x.usage ?? {};
     const tokens = (use.inputTokens ?? 0) + (use.outputTokens ?? 0);
     const facts = [line(label, 80), label !== x.agentId && line(x.agentId, 40), "by " + line(x.requestedBy, 40), when(x.createdAt),
-      tokens > 0 && h("span", { title: `${use.inputTokens} in, ${use.outputTokens} out` }, count(tokens) + " tokens"), use.costUsd > 0 && money(use.costUsd),
-      x.status === "queued" && `place ${position(x)} in the queue`];
+      tokens > 0 && h("span", { title: `${use.inputTokens} in, ${use.outputTokens} out` }, count(tokens) + " tokens"), use.costUsd > 0 && money(use.costUsd) + (x.budget?.capUsd ? ` of ${money(x.budget.capUsd)}` : ""), x.status === "queued" && queued(x)];
     const focused = this.card.contains(document.activeElement) && document.activeElement.dataset.name;
     const rows = [
       h("div", { class: "row" }, h("b", { class: "number" }, "#" + x.number), statusBadge(x), this.elapsed(), h("span", { class: "gap" }), h("div", { class: "buttons" }, this.buttons())),
       h("p", { class: "facts" }, facts.filter(Boolean).flatMap((f, i) => (i ? [" · ", f] : [f]))),
+      x.budget?.warning && !ended(x) && h("p", { class: "problem" }, line(x.budget.warning, 300)),
       this.outcome()];
     this.card.replaceChildren(...rows.filter(Boolean));
     if (focused) this.card.querySelector(`[data-name="${focused}"]`)?.focus();
@@ -253,6 +253,8 @@ export class Run {
     this.drawCard();
   }
 }
+
+const queued = (x) => (x.notBefore && new Date(x.notBefore) > Date.now() ? `parked until ${new Date(x.notBefore).toLocaleString()}` : `place ${position(x)} in the queue`);
 
 const phrases = { approval: "wants a permission", question: "has a question" };
 
