@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -51,21 +52,25 @@ type process struct {
 	zombie      bool
 }
 
-// StartTime tells when the kernel started a process, in the kernel's own terms. With
-// the pid it names the process for good.
+// StartTime tells when the kernel started a process, in the kernel's own terms, and in
+// which boot. With the pid it names the process for good.
 func StartTime(pid int) (string, error) {
 	p, err := lookup(pid)
 	if err != nil {
 		return "", fmt.Errorf("look up process %d: %w", pid, err)
 	}
-	return p.start, nil
+	return p.start + bootMark + boot(), nil
 }
+
+// bootMark stands between the start of a process and the boot that it counts from.
+const bootMark = "@"
 
 // Alive reports whether the process with that pid and start time exists and has not
 // exited.
 func Alive(pid int, start string) bool {
+	begun, booted, _ := strings.Cut(start, bootMark)
 	p, err := lookup(pid)
-	return err == nil && p.start == start && !p.zombie
+	return err == nil && p.start == begun && booted == boot() && !p.zombie
 }
 
 // Kill sends a signal to the process with that pid and start time. Already gone is
@@ -74,7 +79,8 @@ func Kill(pid int, start string, sig syscall.Signal) error {
 	if pid <= 0 || !Alive(pid, start) {
 		return nil
 	}
-	err := send(process{pid: pid, start: start}, sig)
+	begun, _, _ := strings.Cut(start, bootMark)
+	err := send(process{pid: pid, start: begun}, sig)
 	if err != nil && !errors.Is(err, syscall.ESRCH) {
 		return fmt.Errorf("signal process %d: %w", pid, err)
 	}
