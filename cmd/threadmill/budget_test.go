@@ -173,7 +173,7 @@ func TestParked(t *testing.T) {
 	s.call("POST", "/api/executions/"+child.ID+"/message", map[string]any{"text": "limit 1s"}, nil)
 	s.wait(child.ID)
 	s.wait(s.demo("offer", "limit 1s").ID)
-	if n := s.count(); n != 3 {
+	if n := s.total(); n != 3 {
 		t.Errorf("there are %d executions: more was resumed than may be", n)
 	}
 	parked := s.childOf(s.wait(s.demo("limit", "limit 1h").ID))
@@ -202,7 +202,7 @@ func (s *service) childOf(x engine.Execution) engine.Execution {
 	return child
 }
 
-func (s *service) count() int {
+func (s *service) total() int {
 	s.Helper()
 	var list []engine.Execution
 	s.call("GET", "/api/executions", nil, &list)
