@@ -34,7 +34,6 @@ type asks map[string]*ask
 type ask struct {
 	entry   agent.Entry
 	input   json.RawMessage // as received
-	cut     bool            // it is shown shortened
 	toolUse string
 }
 
@@ -61,7 +60,6 @@ func (a asks) opened(e *evAsk) []agent.Entry {
 		Ask: &agent.Ask{State: agent.AskOpen, Tool: r.Tool, Action: actionOf(r.Tool), Input: r.Input},
 	}
 	if len(r.Input) > maxAskInput {
-		x.cut, x.entry.Meta["shortened"] = true, true
 		x.entry.Ask.Input, x.entry.Ask.Shortened = shorten(r.Input), true
 	}
 	switch r.Tool {
@@ -166,7 +164,7 @@ func (x *ask) answer(d agent.Decision) (*verdict, error) {
 	}
 	input := x.input
 	if len(d.ModifiedInput) > 0 {
-		if x.cut {
+		if x.entry.Ask.Shortened {
 			return nil, errors.New("its arguments are too long to be shown whole, so they cannot be changed; deny it and say what to do instead")
 		}
 		if !isObject(d.ModifiedInput) {

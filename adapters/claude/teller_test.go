@@ -269,7 +269,7 @@ func TestAnswers(t *testing.T) {
 		}
 	}
 	huge := open("Write", fmt.Sprintf(`{"file_path":"f","content":%q}`, strings.Repeat("x", maxAskInput)))
-	if len(huge.entry.Ask.Input) > maxInput || huge.entry.Meta["shortened"] != true {
+	if len(huge.entry.Ask.Input) > maxInput || !huge.entry.Ask.Shortened {
 		t.Errorf("huge arguments are shown in %d bytes", len(huge.entry.Ask.Input))
 	}
 	if v, err := huge.answer(agent.Decision{Allow: true}); err != nil || len(v.Input) < maxAskInput {

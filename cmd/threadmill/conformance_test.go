@@ -131,6 +131,7 @@ func claudeScenarios() []claudeScenario {
 		{name: "single turn", run: claudeAnswers},
 		{name: "follow-up while running, queued", run: claudeQueues},
 		{name: "follow-up while running, steered", run: claudeSteers},
+		{name: "background task begins a turn", run: claudeWaits},
 		{name: "approve", run: claudeApproved},
 		{name: "approve with other arguments", run: claudeChanged},
 		{name: "deny", run: claudeDenied},
@@ -242,6 +243,16 @@ func claudeSteers(s *service) {
 	s.message(x, "m1", "[do say turned around]", "steer")
 	s.said(x, "turned around")
 	s.succeeds(x)
+}
+
+// claudeWaits has a run of one message: it is over when its background task, and the turn
+// which that begins, are.
+func claudeWaits(s *service) {
+	x := s.submit(map[string]any{"capability": "keyed", "text": "[do background sleep 3]", "once": true})
+	x = s.wait(x.ID)
+	if x.Status != engine.Succeeded || s.times(x, "Hello.") != 1 {
+		s.Errorf("it ended as %s: %s, and the task's end was answered %d times", x.Status, x.Error, s.times(x, "Hello."))
+	}
 }
 
 func claudeApproved(s *service) {

@@ -39,7 +39,7 @@ func (a *answer) send(o order, c conversation) {
 		a.text(words, pause)
 	case "recall":
 		a.text([]string{c.said()}, 0)
-	case "bash", "steps", "write", "ask":
+	case "bash", "background", "steps", "write", "ask":
 		name, input := o.tool()
 		a.text([]string{"Using " + name + "."}, 0)
 		a.tool(name, input)

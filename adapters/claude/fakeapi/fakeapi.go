@@ -8,6 +8,7 @@
 //	think TEXT          shows TEXT as reasoning, then answers "I thought."
 //	trickle N MS        answers N words, one every MS milliseconds
 //	bash COMMAND        calls the tool Bash
+//	background COMMAND  calls the tool Bash, to run it in the background
 //	steps N             calls the tool Bash N times, each for a third of a second
 //	write FILE TEXT     calls the tool Write
 //	ask QUESTION|A|B    calls the tool AskUserQuestion
@@ -249,6 +250,8 @@ func (o order) tool() (name string, input any) {
 	switch o.word {
 	case "steps":
 		return "Bash", map[string]any{"command": "sleep 0.3", "description": "A step"}
+	case "background":
+		return "Bash", map[string]any{"command": o.rest, "description": "In the background", "run_in_background": true}
 	case "bash":
 		return "Bash", map[string]any{"command": o.rest, "description": "As the message said"}
 	case "write":

@@ -26,6 +26,7 @@ func TestAnswers(t *testing.T) {
 		{user(`"hi"`), `"text":"Hello."`},
 		{said + user(`[{"type":"text","text":"please [do recall]"}]`), `"text":"You said: heron"`},
 		{user(`"[do bash ls -l]"`), `"input":{"command":"ls -l","description":"As the message said"},"name":"Bash","type":"tool_use"`},
+		{user(`"[do background ls]"`), `"run_in_background":true`},
 		{user(`"[do write f some text]"`), `"input":{"content":"some text\n","file_path":"f"}`},
 		{user(`"[do ask Q?|A|B]"`), `"name":"AskUserQuestion"`},
 		{user(`"[do think hard]"`), `"text":"I thought."`},
