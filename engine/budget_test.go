@@ -81,6 +81,10 @@ func TestRunIsWarnedAndStopped(t *testing.T) {
 	}
 	p.says(f.used(0.95))
 	p.says(f.used(1.2), f.used(1.3))
+	f.told(p, rundir.OpCancel)
+	if _, err := f.e.ExtendBudget(t.Context(), engine.ExtendRequest{Scope: engine.BudgetRun, ID: x.ID, USD: 1}); engine.CodeOf(err) != engine.CodeConflict {
+		t.Errorf("extended while it is stopped: %v", err)
+	}
 	wantBudgetEnd(t, f.obeys(p), "it has spent $1.30 of $1.00")
 	want := map[string]int{"execution.create": 1, "budget.warn": 1, "budget.stop": 1}
 	if diff := cmp.Diff(want, f.actions(x.ID)); diff != "" {

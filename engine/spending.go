@@ -111,7 +111,7 @@ func (e *Engine) checkRun(ctx context.Context, r *run, spent bool) (dayOver bool
 		return false, err
 	}
 	for _, l := range lines {
-		if spent && l.near() {
+		if spent && l.near() && (l.Scope != BudgetRun || !l.over()) { // one that is stopped is not warned
 			if err := e.warn(ctx, x, l); err != nil {
 				return false, err
 			}
@@ -311,6 +311,9 @@ func (e *Engine) extendable(ctx context.Context, cat *catalog, x *Extension) err
 		run, err := e.store.Execution(ctx, x.ID)
 		if err != nil {
 			return err
+		}
+		if l := run.line(); !run.Status.Ended() && l.over() {
+			return Errorf(CodeConflict, "execution #%d is being stopped, since %s are spent; resume it to go on with a new budget", run.Number, l.spent())
 		}
 		x.ID, x.Day = run.ID, ""
 		return nil
