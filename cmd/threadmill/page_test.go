@@ -136,3 +136,53 @@ func TestScreenshots(t *testing.T) {
 		}
 	}
 }
+
+// TestPageDecides answers what agents ask in each way that there is, on a phone.
+func TestPageDecides(t *testing.T) {
+	t.Parallel()
+	s := newService(t, "", nil)
+	s.start()
+	b := s.openPage()
+	b.Size(360, 740)
+	startDemo(b, "approve echo one; approve echo two; approve echo three")
+	b.Sees(".ask.open", "echo one")
+	b.Click(".ask.open", "Deny with a reason…")
+	b.Type(".ask.open input", "not <b>today</b>")
+	b.Click(".ask.open", "Deny")
+	b.Sees(".talk", "Denied by web: not <b>today</b>")
+	b.Sees(".ask.open", "echo two")
+	b.Click(".ask.open", "Change…")
+	b.Until(`(() => { const t = document.querySelector(".ask.open textarea"); if (t) t.value = t.value.replace("two", "2"); return t; })()`)
+	b.Click(".ask.open", "Allow with these arguments")
+	b.Sees(".talk", "with changed arguments")
+	b.Sees(".tool.success", "echo 2")
+	b.Sees(".ask.open", "echo three")
+	if wide := browsertest.Eval[int](b, "document.documentElement.scrollWidth"); wide > 360 {
+		t.Errorf("the page is %d pixels wide", wide)
+	}
+	b.Click(".ask.open", "Deny with a reason…")
+	b.Click(".ask.open", "Deny and stop the turn")
+	b.Sees(".talk", "The turn was stopped")
+	b.Sees(".run .badge", "idle")
+	b.Click(".card", "Log")
+	b.Sees(".log", "echo") // what was shown there
+	b.Click(".card", "Cancel")
+	b.Sees(".run .badge", "cancelled")
+	b.Click(".card", "Resume")
+	b.Until(`document.activeElement.matches(".composer textarea")`)
+	b.Keys("ignore-term; lines 5000 50ms\r")
+	b.Sees(".run:last-child .assistant", "line 2")
+	b.Click(".run:last-child .card", "Interrupt")
+	b.Sees(".run:last-child .badge", "idle")
+	b.Click(".thread", "‹")
+	b.Until(`location.hash === "#/" && document.querySelector("#side").checkVisibility()`)
+	b.Click("#side", "Runs")
+	b.Sees("tbody", "#1")
+	b.Click(".chips", "cancelled")
+	b.Until(`document.querySelectorAll("tbody tr").length === 1`)
+	b.Keys("j")
+	b.Until(`document.querySelector(".composer textarea")?.placeholder === "Message to #2"`)
+	if p := b.Problems(); p != "" {
+		t.Errorf("the page has problems:\n%s", p)
+	}
+}
