@@ -13,7 +13,7 @@ const batch = 1000;
 const undelivered = " · never reached the agent";
 
 export class Run {
-  // host is told where something came in (grew), and where a reply is wanted (reply).
+  // host is told what changes (know, grow), and where a reply is wanted (reply).
   constructor(x, host, open) {
     Object.assign(this, { x, host, entries: new Map(), nodes: new Map(), dirty: new Set(), approvals: new Map(), waiting: new Map() });
     Object.assign(this, { seq: 0, limit: shown, loaded: false, usage: null });
@@ -37,6 +37,7 @@ export class Run {
     const waits = x.activity !== this.x.activity || x.status !== this.x.status;
     const turned = ended(x) && !ended(this.x);
     this.x = x;
+    this.host.know(x);
     this.drawCard();
     if (waits || this.openAsks()) this.readApprovals();
     if (turned) for (const el of this.waiting.values()) el.lastChild.textContent = undelivered;

@@ -61,6 +61,13 @@ export class Thread {
     this.invite();
   }
 
+  // know takes what a run has learned before the lists were read again.
+  know(x) {
+    if (x.id !== this.newest?.id) return;
+    this.newest = x;
+    this.invite();
+  }
+
   // invite says what a message will do.
   invite() {
     const x = this.newest;
