@@ -51,8 +51,8 @@ func (e *Engine) Decide(ctx context.Context, id string, d agent.Decision, keep *
 		}
 		return decided, err
 	}
-	if s.Rule != nil {
-		if err := e.applyRules(ctx, ApprovalFilter{}); err != nil {
+	if s.Rule != nil { // the rule is there, also when whoever made it does not wait for the answer
+		if err := e.applyRules(context.WithoutCancel(ctx), ApprovalFilter{}); err != nil {
 			e.log.ErrorContext(ctx, "a new rule could not be applied to what was open", "rule", s.Rule.ID, "error", err)
 		}
 	}

@@ -60,11 +60,19 @@ func (a *app) listApprovals(list []engine.Approval, numbers map[string]string) e
 	now := time.Now()
 	rows := [][]cell{head("ID", "EXECUTION", "STATE", "RISK", "ASKED", "WHAT")}
 	for _, p := range list {
-		r := plainRow(p.ID, numbers[p.ExecutionID], string(p.State), "", ago(p.CreatedAt, now), shorten(wanted(p), 80))
+		r := plainRow(p.ID, numbers[p.ExecutionID], askState(p), "", ago(p.CreatedAt, now), shorten(wanted(p), 80))
 		r[3] = risk(p.Risk)
 		rows = append(rows, r)
 	}
 	return a.table(rows)
+}
+
+// askState tells where an approval stands, and whether nobody has answered for long.
+func askState(p engine.Approval) string {
+	if p.State == agent.AskOpen && p.Ask.Reminders > 0 {
+		return fmt.Sprintf("open, asked %d times", p.Ask.Reminders+1)
+	}
+	return string(p.State)
 }
 
 // risk shows what a permission may do, in colour; a question does nothing.

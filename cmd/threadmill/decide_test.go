@@ -84,6 +84,19 @@ func TestOnly(t *testing.T) {
 	}
 }
 
+func TestAskState(t *testing.T) {
+	t.Parallel()
+	for want, p := range map[string]engine.Approval{
+		"open":                {State: agent.AskOpen},
+		"open, asked 3 times": {State: agent.AskOpen, Ask: agent.Ask{Reminders: 2}},
+		"timed_out":           {State: agent.AskTimedOut, Ask: agent.Ask{Reminders: 2}},
+	} {
+		if got := askState(p); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
 func TestQuestions(t *testing.T) {
 	t.Parallel()
 	if got, want := questions(asked("One?", "Two?").Ask), "One? A | B; Two? A | B"; got != want {
