@@ -69,7 +69,7 @@ func homeOf(public *url.URL, listen []string) string {
 	}
 	ip, err := netip.ParseAddr(home.Hostname())
 	if home.Hostname() == "" || err == nil && ip.IsUnspecified() {
-		home.Host = "localhost:" + home.Port()
+		home.Host = strings.TrimSuffix("localhost:"+home.Port(), ":")
 	}
 	return home.String()
 }

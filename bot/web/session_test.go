@@ -79,6 +79,24 @@ func TestALinkSignsInOnce(t *testing.T) {
 	}
 }
 
+func TestALinkLeadsToAnAddressThatBrowsersKnow(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ public, listen, want string }{
+		{"https://mill.example/sub/", "127.0.0.1:4100", "https://mill.example/sub"},
+		{"http://0.0.0.0:4100", "0.0.0.0:4100", "http://localhost:4100"},
+		{"http://:4100", ":4100", "http://localhost:4100"},
+		{"http://[::]:4100", "[::]:4100", "http://localhost:4100"},
+		{"http://0.0.0.0", "0.0.0.0:80", "http://localhost"},
+		{"", "192.0.2.1:4100", "http://192.0.2.1:4100"},
+	} {
+		r := newRig(t, func(o *web.Options) { o.PublicURL, o.Listen = c.public, []string{c.listen} })
+		l, err := r.server.NewLink(t.Context())
+		if address, _, found := strings.Cut(l.URL, "/#token="); err != nil || !found || address != c.want {
+			t.Errorf("%q, listening on %s: %s %v", c.public, c.listen, l.URL, err)
+		}
+	}
+}
+
 func TestACookieIsForOurOwnPage(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
