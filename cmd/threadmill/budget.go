@@ -123,6 +123,9 @@ the run, the user as in "requested", or the name of the agent.`,
 		if a.json {
 			return a.printJSON(lines)
 		}
+		if q.Scope == engine.BudgetRun && len(lines) > 0 {
+			lines[0].ID = named(q.ID) // as people call it
+		}
 		return a.budgetLines(lines)
 	})
 	return a.jsonFlag(cmd)
