@@ -60,7 +60,7 @@ func TestPage(t *testing.T) {
 	b.Sees(".tool", "echo approved")
 	b.Sees(".run:last-child .badge", "idle")
 
-	b.Type(".composer textarea", "lines 2000 50ms\r") // reply to the idle one
+	b.Type(".composer textarea", "lines 40000 50ms\r") // reply to the idle one
 	b.Sees(".assistant", "line 3")
 	b.Type(".composer textarea", "say steered\r") // and while it works
 	b.Sees(".waiting", "say steered")
@@ -170,7 +170,7 @@ func TestPageDecides(t *testing.T) {
 	b.Sees(".run .badge", "cancelled")
 	b.Click(".card", "Resume")
 	b.Until(`document.activeElement.matches(".composer textarea")`)
-	b.Keys("ignore-term; lines 5000 50ms\r")
+	b.Keys("ignore-term; lines 40000 50ms\r")
 	b.Sees(".run:last-child .assistant", "line 2")
 	b.Click(".run:last-child .card", "Interrupt")
 	b.Sees(".run:last-child .badge", "idle")

@@ -19,7 +19,7 @@ import (
 
 // patience is how long something may take on a slow and busy machine. No test asserts
 // how long anything takes.
-const patience = 90 * time.Second
+const patience = 2 * time.Minute
 
 // watch remembers what goes wrong in a page before any script of it runs.
 const watch = `window.problems = [];
