@@ -36,11 +36,12 @@ var binary = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	path := filepath.Join(dir, "threadmill")
-	args := []string{"build", "-o", path}
+	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", path, ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if raceEnabled {
-		args = append(args, "-race")
+		build = exec.Command("go", "build", "-race", "-o", path, ".")
 	}
-	out, err := exec.Command("go", append(args, ".")...).CombinedOutput()
+	out, err := build.CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("build threadmill: %w\n%s", err, out)
 	}
