@@ -216,8 +216,8 @@ func (p *process) reap(outputs ...*output) {
 		case <-o.ended:
 		case <-timeout.C:
 			timeout.Reset(0)
+			_ = o.file.SetReadDeadline(time.Unix(1, 0)) // fails only where it was read to its end meanwhile
 		}
-		_ = o.file.Close()
 	}
 	p.mu.Lock()
 	p.status = agent.ExitStatus{Code: p.cmd.ProcessState.ExitCode(), Tail: strings.Join(p.tail, "")}
@@ -259,8 +259,8 @@ func (p *process) signal(sig syscall.Signal) error {
 	return err
 }
 
-// output is the end of a pipe that tells when it was read to its end. A pipe that had
-// to be closed under its reader has ended, too.
+// output is the end of a pipe that tells when it was read to its end. One that others
+// hold open is cut: a slow reader still gets all that is in it, and then the end.
 type output struct {
 	file  *os.File
 	once  sync.Once
@@ -269,11 +269,28 @@ type output struct {
 
 func (o *output) Read(b []byte) (int, error) {
 	n, err := o.file.Read(b)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		n, err = o.rest(b)
+	}
 	if err != nil {
-		o.once.Do(func() { close(o.ended) })
-		if errors.Is(err, os.ErrClosed) {
-			err = io.EOF
-		}
+		o.once.Do(func() {
+			_ = o.file.Close()
+			close(o.ended)
+		})
+		err = io.EOF
 	}
 	return n, err
+}
+
+// rest reads what is in a pipe that was cut.
+func (o *output) rest(b []byte) (n int, err error) {
+	raw, err := o.file.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	ctl := raw.Control(func(fd uintptr) { n, err = syscall.Read(int(fd), b) })
+	if err = errors.Join(ctl, err); err != nil || n <= 0 {
+		return 0, io.EOF
+	}
+	return n, nil
 }
