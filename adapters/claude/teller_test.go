@@ -209,12 +209,12 @@ func TestToolResults(t *testing.T) {
 			agent.Tool{Action: agent.ActionCommandRun, Status: agent.ToolFailed, Command: "make", Result: "denied"},
 		},
 		{
-			"Edit", `{"file_path":"/work/a/b.go"}`, "ok", `{"filePath":"/work/a/b.go","structuredPatch":[{"oldStart":1,"oldLines":1,"newStart":1,"newLines":1,"lines":["-a","+b"]}]}`, false,
+			"Edit", `{"file_path":"/repo/a/b.go"}`, "ok", `{"filePath":"/repo/a/b.go","structuredPatch":[{"oldStart":1,"oldLines":1,"newStart":1,"newLines":1,"lines":["-a","+b"]}]}`, false,
 			agent.Tool{Action: agent.ActionFileEdit, Status: agent.ToolSuccess, Path: "a/b.go", Result: "ok", Diff: "--- a/a/b.go\n+++ b/a/b.go\n@@ -1 +1 @@\n-a\n+b\n"},
 		},
 		{"Read", `{"file_path":"/etc/passwd"}`, "root", `{}`, false, agent.Tool{Action: agent.ActionFileRead, Status: agent.ToolSuccess, Path: "/etc/passwd", Result: "root"}},
-		{"NotebookEdit", `{"notebook_path":"/work/n.ipynb"}`, "", `{}`, false, agent.Tool{Action: agent.ActionFileEdit, Status: agent.ToolSuccess, Path: "n.ipynb"}},
-		{"Grep", `{"pattern":"x","path":"/work/a"}`, "1", `{}`, false, agent.Tool{Action: agent.ActionSearch, Status: agent.ToolSuccess, Result: "1"}},
+		{"NotebookEdit", `{"notebook_path":"/repo/n.ipynb"}`, "", `{}`, false, agent.Tool{Action: agent.ActionFileEdit, Status: agent.ToolSuccess, Path: "n.ipynb"}},
+		{"Grep", `{"pattern":"x","path":"/repo/a"}`, "1", `{}`, false, agent.Tool{Action: agent.ActionSearch, Status: agent.ToolSuccess, Result: "1"}},
 		{"mcp__x__y", `[]`, "1", `7`, false, agent.Tool{Action: agent.ActionTool, Status: agent.ToolSuccess, Result: "1"}},
 	} {
 		s := newScript(t, "u1")
