@@ -22,7 +22,7 @@ type script struct {
 func newScript(t *testing.T, firstMessage string) *script {
 	t.Helper()
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	s := &script{t: t, told: newTeller("/work", func() time.Time { return now })}
+	s := &script{t: t, told: newTeller("/repo", func() time.Time { return now })}
 	s.all = s.told.started(1, firstMessage)
 	return s
 }
